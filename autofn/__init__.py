@@ -1,0 +1,41 @@
+"""autofn: is a custom torch.autograd.Function right, fast and frugal, and does it stay so?
+
+The package's modules import each other relatively, so that the asv suites can load the measuring code of the working
+tree beside the package of the commit under test (see `benchmarks/__init__.py`).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .checks import check
+    from .measure import bench
+    from .reporting import report
+    from .spec import Spec, Tolerance, Workload
+    from .tracing import trace
+
+__version__ = "0.1.0"
+__all__ = ["Spec", "Tolerance", "Workload", "bench", "check", "report", "trace"]
+
+# Loaded at first use: importing the package must cost next to nothing beyond torch.
+_HOME = {
+    "Spec": "spec",
+    "Tolerance": "spec",
+    "Workload": "spec",
+    "bench": "measure",
+    "check": "checks",
+    "report": "reporting",
+    "trace": "tracing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

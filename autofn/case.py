@@ -1,0 +1,103 @@
+"""A case: one (Function, variant, workload, dtype, device) with its inputs, ready to call and to synchronise."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .spec import dtype_named
+
+if TYPE_CHECKING:
+    from .spec import Spec
+
+Outputs = tuple[torch.Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Key:
+    """The identity of a case."""
+
+    function: str
+    variant: str
+    workload: str
+    dtype: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.function}-{self.variant}-{self.workload}-{self.dtype}-{self.device}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """Prepared inputs and the callable. All variants of a Function get the same values, flags and grad_outputs."""
+
+    key: Key
+    apply: Callable[..., Any]
+    inputs: tuple[Any, ...]
+    grad_outputs: Outputs
+
+    @property
+    def leaves(self) -> Outputs:
+        """The inputs that require grad."""
+        return tuple(t for t in self.inputs if isinstance(t, torch.Tensor) and t.requires_grad)
+
+    def forward(self) -> Outputs:
+        """The outputs, always as a tuple; each is attached to a fresh graph."""
+        return as_tuple(self.apply(*self.inputs))
+
+    def backward(self, outputs: Outputs, *, create_graph: bool = False) -> tuple[torch.Tensor | None, ...]:
+        """The gradients of the leaves for `grad_outputs`; frees the graph unless create_graph."""
+        return torch.autograd.grad(
+            outputs, self.leaves, self.grad_outputs, create_graph=create_graph, allow_unused=True
+        )
+
+    def synchronise(self) -> None:
+        """Waits until the device has done all that was asked of it. On CPU calls are synchronous."""
+        if self.key.device == "cuda":
+            torch.cuda.synchronize()
+
+
+def prepare(spec: Spec, key: Key, apply: Callable[..., Any], seed: int = 0) -> Case:
+    """The case `key` with inputs from the Spec.
+
+    The grad_outputs are standard normal, drawn from a generator seeded by what the variants share, so that every
+    variant gets the same ones. Raises LookupError for an unknown workload or dtype, and whatever the forward raises.
+    """
+    if key.workload not in spec.workloads:
+        raise LookupError(f"{spec.name} has no workload {key.workload!r}; it has {', '.join(spec.workloads)}")
+    dtype = dtype_named(key.dtype)
+    spec.tolerance(dtype)
+    inputs = spec.make_inputs(**spec.workloads[key.workload], dtype=dtype, device=key.device, seed=seed)
+    with torch.no_grad():
+        outputs = as_tuple(spec.reference(*_undirtied(spec, inputs)))
+    generator = torch.Generator().manual_seed(_seed(spec.name, key.workload, key.dtype, seed))
+    grads = tuple(torch.randn(out.shape, generator=generator).to(out) for out in outputs)
+    return Case(key, apply, inputs, grads)
+
+
+def as_tuple(outputs: Any) -> Outputs:
+    """What a Function returned, as a tuple of tensors."""
+    return outputs if isinstance(outputs, tuple) else (outputs,)
+
+
+def exact_inputs(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same values in float64, as leaves of their own, for the reference as the truth."""
+    return tuple(
+        t.detach().double().requires_grad_(t.requires_grad)
+        if isinstance(t, torch.Tensor) and t.is_floating_point()
+        else t
+        for t in inputs
+    )
+
+
+def _undirtied(spec: Spec, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(t.clone() if position in spec.mutates else t for position, t in enumerate(inputs))
+
+
+def _seed(*parts: object) -> int:
+    digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
+    return int.from_bytes(digest[:6], "big")

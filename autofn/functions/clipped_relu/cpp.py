@@ -1,0 +1,5 @@
+"""Clipped ReLU from the C++ extension: kernel.cpp, on CUDA kernel.cu."""
+
+from autofn import extension
+
+apply = extension.operator("clipped_relu")

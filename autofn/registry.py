@@ -1,0 +1,129 @@
+"""Which Functions and variants exist, and why one cannot run here. The only walk over folders."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .spec import Spec
+
+FOLDER = Path(__file__).parent / "functions"
+KINDS = ("eager", "compile", "native", "python", "fused", "cpp", "triton")
+DERIVED = ("eager", "compile")
+PHASES = ("forward", "backward", "forward_backward", "inference")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One implementation of a Function: `python_combined` is a second one of the kind `python`."""
+
+    function: str
+    name: str
+    kind: str
+
+
+def names() -> tuple[str, ...]:
+    """The Functions, in alphabetical order: the folders under `functions/` that hold an `__init__.py`."""
+    return tuple(sorted(path.parent.name for path in FOLDER.glob("*/__init__.py")))
+
+
+def unknown(what: str, given: str, known: Iterable[str]) -> LookupError:
+    """The error for a name that does not exist: what there is, and the near ones first."""
+    known = list(known)
+    near = difflib.get_close_matches(given, known, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    return LookupError(f"{what} {given!r}; {hint}there {'is' if len(known) == 1 else 'are'} {', '.join(known)}")
+
+
+@cache
+def spec(name: str) -> Spec:
+    """The Spec of a Function. Raises LookupError for an unknown name, ValueError where folder and Spec disagree."""
+    if name not in names():
+        raise unknown("there is no Function", name, names())
+    found: Spec = importlib.import_module(f".functions.{name}", __package__).SPEC
+    if found.name != name:
+        raise ValueError(f"{name}: the Spec's name must be its folder's, got {found.name!r}")
+    return found
+
+
+def summary(name: str) -> str:
+    """The first line of the Function's docstring: its formula."""
+    doc = importlib.import_module(f".functions.{name}", __package__).__doc__ or ""
+    return doc.strip().splitlines()[0] if doc.strip() else ""
+
+
+def documentation(name: str) -> str:
+    """The Function's whole docstring: math, shapes, source, what is saved and why."""
+    return (importlib.import_module(f".functions.{name}", __package__).__doc__ or "").strip()
+
+
+@cache
+def variants(name: str) -> tuple[Variant, ...]:
+    """The variants of a Function, in the order of KINDS: the derived ones, then one a file of its folder."""
+    if name not in names():
+        raise unknown("there is no Function", name, names())
+    files = sorted(path.stem for path in (FOLDER / name).glob("*.py"))
+    kinds = "|".join(kind for kind in KINDS if kind not in DERIVED)
+    found = [Variant(name, kind, kind) for kind in DERIVED if kind not in spec(name).without]
+    found += [Variant(name, stem, match[1]) for stem in files if (match := re.fullmatch(rf"({kinds})(_\w+)?", stem))]
+    return tuple(sorted(found, key=lambda variant: (KINDS.index(variant.kind), variant.name)))
+
+
+def variant(function: str, name: str) -> Variant:
+    """One variant by name. Raises LookupError where the Function has none of that name."""
+    for found in variants(function):
+        if found.name == name:
+            return found
+    if name in spec(function).without:
+        raise LookupError(f"{function} has no variant {name!r}: {spec(function).without[name]}")
+    raise unknown(f"{function} has no variant", name, (found.name for found in variants(function)))
+
+
+def load(function: str, name: str, device: str = "cpu") -> Callable[..., Any]:
+    """The variant as a callable. Raises NotImplementedError with the reason where it cannot run here."""
+    found = variant(function, name)
+    reason = _missing_tool(found, device)
+    if reason:
+        raise NotImplementedError(f"{function} ({name}): {reason}")
+    if found.kind == "eager":
+        return spec(function).reference
+    if found.kind == "compile":
+        from .compiled import graph
+
+        return graph(spec(function).reference)
+    module = importlib.import_module(f".functions.{function}.{name}", __package__)
+    apply: Callable[..., Any] = module.apply
+    return apply
+
+
+def unavailable(function: str, name: str, device: str = "cpu") -> str | None:
+    """Why a variant cannot run here, or None where it can."""
+    try:
+        load(function, name, device)
+    except NotImplementedError as error:
+        return str(error).removeprefix(f"{function} ({name}): ")
+    return None
+
+
+def _missing_tool(found: Variant, device: str) -> str | None:
+    import torch
+
+    only = spec(found.function).only_on.get(found.name)
+    if only and only != device:
+        return f"runs on {only} only, not on {device}"
+    if device == "cuda" and not torch.cuda.is_available():
+        return "no CUDA device"
+    if found.kind in ("compile", "fused") and device == "cpu":
+        compiler = os.environ.get("CXX", "g++").split()[-1]
+        if not shutil.which(compiler):
+            return f"torch.compile needs a C++ compiler for the CPU and found no {compiler!r}; set CXX or install g++"
+    return None

@@ -1,0 +1,106 @@
+"""What a Function declares about itself: frozen data, read by checks, measurement, traces and reports alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+REQUIRED_WORKLOADS = ("tiny", "small", "large")
+
+Workload = Mapping[str, Any]
+"""Named sizes and arguments, handed to `make_inputs` as keywords."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a result in one dtype may lie from the float64 reference: abs(got - want) <= atol + rtol * abs(want)."""
+
+    rtol: float
+    atol: float
+    reason: str
+
+    def __post_init__(self) -> None:
+        if self.rtol < 0 or self.atol < 0:
+            raise ValueError(f"Tolerance: rtol and atol must not be negative, got rtol={self.rtol}, atol={self.atol}")
+        if not self.reason.strip():
+            raise ValueError("Tolerance: a reason must be given, got an empty one; say where the number comes from")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A Function: its formula, its inputs, and what every variant of it promises.
+
+    reference: the formula in stock PyTorch operations; autograd derives its backward. In float64 it is the truth.
+    make_inputs: `(**workload, dtype, device, seed=0) -> tuple` of arguments; floating tensors are leaves that require grad.
+    workloads: at least `tiny` (at most 1,000 elements), `small` (fits the L2 cache) and `large` (4M elements or more).
+    tolerances: one a dtype; these are the dtypes that the Function supports.
+    version: raise it when the inputs change: older results no longer compare.
+    once_differentiable: the variants whose second derivative is refused with an error; all others must get it right.
+    surrogate: what the gradient equals where it is intentionally not the derivative (straight-through estimators).
+    views, mutates, integers: positions of arguments that an output views, that the forward writes, that hold integers.
+    only_on: the one device type on which a variant exists, such as {"triton": "cuda"}.
+    without: variants that do not exist for this Function, each with the reason, such as {"compile": "a scan ..."}.
+
+    Raises ValueError where a declaration contradicts itself, naming the Function and the rule.
+    """
+
+    name: str
+    reference: Callable[..., Any]
+    make_inputs: Callable[..., tuple[Any, ...]]
+    workloads: Mapping[str, Workload]
+    tolerances: Mapping[torch.dtype, Tolerance]
+    version: str
+    once_differentiable: frozenset[str] = frozenset()
+    random: bool = False
+    surrogate: Callable[..., Any] | None = None
+    views: tuple[int, ...] = ()
+    mutates: tuple[int, ...] = ()
+    integers: tuple[int, ...] = ()
+    only_on: Mapping[str, str] = field(default_factory=dict)
+    without: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
+            raise ValueError(f"Spec: a name is lower case, digits and underscores, got {self.name!r}")
+        missing = [workload for workload in REQUIRED_WORKLOADS if workload not in self.workloads]
+        if missing:
+            raise ValueError(
+                f"{self.name}: workloads must hold {', '.join(REQUIRED_WORKLOADS)}, got "
+                f"{', '.join(self.workloads) or 'none'}; add {', '.join(missing)}"
+            )
+        if not self.tolerances:
+            raise ValueError(f"{self.name}: tolerances must name at least one dtype, got none")
+        if not self.version:
+            raise ValueError(f"{self.name}: version must not be empty; start with '1'")
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """The supported dtypes by name, such as ("float32", "bfloat16")."""
+        return tuple(dtype_name(dtype) for dtype in self.tolerances)
+
+    def tolerance(self, dtype: torch.dtype) -> Tolerance:
+        """The tolerance of `dtype`. Raises LookupError for a dtype that the Function does not declare."""
+        if dtype not in self.tolerances:
+            raise LookupError(f"{self.name} has no dtype {dtype_name(dtype)}; it has {', '.join(self.dtypes)}")
+        return self.tolerances[dtype]
+
+    def refuses_double_backward(self, variant: str) -> bool:
+        """Whether `variant` declares that its second derivative is an error. `compile` is PyTorch's own refusal."""
+        return variant in self.once_differentiable or variant == "compile"
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """`torch.float32` -> "float32"."""
+    return str(dtype).removeprefix("torch.")
+
+
+def dtype_named(name: str) -> torch.dtype:
+    """`"float32"` -> torch.float32. Raises LookupError for a name that is no torch dtype."""
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise LookupError(f"torch has no dtype {name!r}; common ones are float32, bfloat16, float64, float16")
+    return found
