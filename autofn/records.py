@@ -1,0 +1,129 @@
+"""A result as plain data: one metric of one case in one phase, with everything that it was measured under."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+OK, FAILED, UNAVAILABLE = "ok", "failed", "n/a"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One measured value, or the reason why there is none.
+
+    value, low, high: in `unit`; the median and the bounds of its 95 % interval. samples: the raw values behind it.
+    status: "ok", "failed" (an error, or a finding) or "n/a" (cannot run here); reason says why where it is not "ok".
+    detail: more plain data of the metric, such as the ledger of saved tensors.
+    """
+
+    function: str
+    variant: str
+    workload: str
+    dtype: str
+    device: str
+    phase: str
+    metric: str
+    unit: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    samples: tuple[float, ...] = ()
+    number: int | None = None
+    processes: int | None = None
+    status: str = OK
+    reason: str = ""
+    detail: dict[str, Any] = field(default_factory=dict)
+    # The conditions.
+    source: str = ""
+    run: str = ""
+    machine: str = ""
+    commit: str = ""
+    date: str = ""
+    version: str = ""
+    protocol: str = ""
+    threads: int | None = None
+    device_model: str = ""
+    driver: str = ""
+    torch: str = ""
+    allocator: str = ""
+    cache: str = ""
+
+
+COLUMNS = tuple(entry.name for entry in fields(Record))
+
+
+def to_line(record: Record) -> str:
+    """The record as one line of JSON, without the fields that hold their default."""
+    filled = {name: value for name, value in asdict(record).items() if value not in (None, "", (), {})}
+    return json.dumps(filled, allow_nan=False)
+
+
+def from_line(line: str) -> Record:
+    """The record of a line. Raises ValueError for anything else; unknown fields of a later version are left out."""
+    found = json.loads(line)
+    if not isinstance(found, dict):
+        raise ValueError(f"a record is a JSON object, got {type(found).__name__}")
+    known = {name: value for name, value in found.items() if name in COLUMNS}
+    if "samples" in known:
+        known["samples"] = tuple(known["samples"])
+    try:
+        return Record(**known)
+    except TypeError as error:
+        raise ValueError(f"a record lacks fields: {error}") from error
+
+
+class Journal:
+    """A JSON-lines file to which each record is appended, and flushed to disk, the moment it is there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            _complete_last_line(path)
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Adds records; what is in the file stays even if the process is killed right after."""
+        with self.path.open("a") as file:
+            for record in records:
+                file.write(to_line(record) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def records(self) -> Iterator[Record]:
+        """What is in the file. A line that a kill cut short is left out."""
+        if not self.path.exists():
+            return
+        for line in self.path.read_text().splitlines():
+            if line.strip():
+                try:
+                    yield from_line(line)
+                except ValueError:
+                    continue
+
+
+def _complete_last_line(path: Path) -> None:
+    """Ends a line that a kill cut short, so that the next record starts on its own."""
+    data = path.read_bytes()
+    if data and not data.endswith(b"\n"):
+        with path.open("ab") as file:
+            file.write(b"\n")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Writes under a temporary name in the same folder, then moves into place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise

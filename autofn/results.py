@@ -1,0 +1,175 @@
+"""Every result, whatever made it, as one tidy pandas frame: one row a metric of a case in a phase.
+
+Two kinds of files are read: asv's result files (what ran across commits), with the journals that hold the reasons and
+the raw samples that asv does not keep; and one JSON-lines file a run of `autofn bench` or `autofn check`.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from .records import COLUMNS, FAILED, OK, UNAVAILABLE, Journal, Record, from_line
+
+RUNS = Path(".autofn/runs")
+ASV_RESULTS = Path(".asv/results")
+ASV_JOURNAL = Path(".asv/journal")
+
+CASE = ["function", "variant", "workload", "dtype", "device"]
+
+
+class DamagedFileWarning(UserWarning):
+    """A result file could not be read and was skipped."""
+
+
+def load(root: str | Path = ".", *, sources: Sequence[str] = ("asv", "runs")) -> pd.DataFrame:
+    """All results below `root`, one row a metric of a case in a phase, in the columns of `records.Record`.
+
+    `date` is a UTC timestamp; `file` names where a row came from. A damaged or foreign file is skipped with a
+    DamagedFileWarning that names it. The frame is empty, with its columns, where there are no results.
+
+    asv writes NaN both for a case that was skipped and for one that was not asked for: only those for which the journal
+    has a reason become n/a rows.
+    """
+    root = Path(root)
+    rows: list[tuple[Record, Path]] = []
+    if "asv" in sources:
+        rows += _read_asv(root)
+    if "runs" in sources:
+        rows += _read_runs(root / RUNS)
+    return frame((record for record, _ in rows), files=[str(path) for _, path in rows])
+
+
+def frame(records: Iterable[Record], files: Sequence[str] | None = None) -> pd.DataFrame:
+    """Records as a frame. Missing numbers are NaN, `date` is a UTC timestamp."""
+    found = pd.DataFrame([asdict(record) for record in records], columns=list(COLUMNS))
+    for column in ("value", "low", "high"):
+        found[column] = pd.to_numeric(found[column]).astype("float64")
+    for column in ("number", "processes", "threads"):
+        found[column] = pd.to_numeric(found[column]).astype("Int64")
+    found["date"] = pd.to_datetime(found["date"], utc=True, format="ISO8601", errors="coerce")
+    found["file"] = list(files) if files is not None else ""
+    return found
+
+
+def latest(found: pd.DataFrame) -> pd.DataFrame:
+    """Of rows that say the same thing of the same machine and commit, the one measured last."""
+    identity = [*CASE, "phase", "metric", "machine", "commit"]
+    return found.sort_values("date", kind="stable").drop_duplicates(identity, keep="last").reset_index(drop=True)
+
+
+def _skipped(path: Path, error: Exception) -> None:
+    warnings.warn(DamagedFileWarning(f"{path}: skipped, not a result file of autofn or asv: {error}"), stacklevel=3)
+
+
+def _read_runs(folder: Path) -> list[tuple[Record, Path]]:
+    rows = []
+    for path in sorted(folder.glob("*.jsonl")):
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), start=1):
+            try:
+                if line.strip():
+                    rows.append((from_line(line), path))
+            except ValueError as error:
+                _skipped(path, ValueError(f"line {number}: {error}"))
+    return rows
+
+
+def _read_asv(root: Path) -> list[tuple[Record, Path]]:
+    journal = {_identity(record): record for record in _journals(root / ASV_JOURNAL)}
+    rows: list[tuple[Record, Path]] = []
+    for path in sorted((root / ASV_RESULTS).glob("*/*.json")):
+        if path.name == "machine.json":
+            continue
+        try:
+            found = [_with_journal(record, journal) for record in _asv_records(path)]
+            rows += [(record, path) for record in found if record.status != UNAVAILABLE or record.reason]
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            _skipped(path, error)
+    return rows
+
+
+_JOURNAL_KEEPS = (
+    "reason", "samples", "detail", "number", "processes", "run",
+    "protocol", "threads", "torch", "driver", "allocator", "cache",
+)  # fmt: skip
+
+
+def _journals(folder: Path) -> Iterator[Record]:
+    for path in sorted(folder.glob("*/*/*.jsonl")):
+        yield from Journal(path).records()
+
+
+def _identity(record: Record) -> tuple[str, ...]:
+    case = tuple(getattr(record, column) for column in CASE)
+    return (record.commit, *case, record.phase, record.metric, record.torch.split("+")[0])
+
+
+def _with_journal(record: Record, journal: dict[tuple[str, ...], Record]) -> Record:
+    """Adds what asv does not keep: the reason, the raw samples, the detail and the conditions."""
+    known = journal.get(_identity(record))
+    if known is None:
+        return record
+    kept = {name: getattr(known, name) for name in _JOURNAL_KEEPS}
+    if record.status == OK:
+        return replace(record, **kept, low=known.low, high=known.high)
+    return replace(record, **kept, status=known.status if known.status != OK else record.status)
+
+
+def _asv_records(path: Path) -> Iterator[Record]:
+    """The records of one asv result file (its API version 2): https://asv.readthedocs.io/en/latest/dev.html"""
+    data = json.loads(path.read_text())
+    if not isinstance(data, dict) or data.get("version") != 2:
+        raise ValueError("an asv result file has \"version\": 2")
+    machine = data["params"]["machine"]
+    common = {
+        "source": "asv",
+        "machine": machine,
+        "commit": data["commit_hash"],
+        "date": pd.Timestamp(data["date"], unit="ms", tz="UTC").isoformat(),
+        "torch": data.get("requirements", {}).get("torch", ""),
+        "device_model": data["params"].get("cpu", ""),
+    }
+    for name, packed in data["results"].items():
+        parts = name.split(".")
+        if len(parts) == 3 and parts[0] in ("timing", "memory"):
+            # asv cuts trailing columns that hold nothing.
+            columns = dict(zip(data["result_columns"], packed, strict=False))
+            yield from _benchmark_records(parts[1], parts[2], columns, common)
+
+
+def _benchmark_records(
+    function: str, metric: str, columns: dict[str, Any], common: dict[str, Any]
+) -> Iterator[Record]:
+    cases = list(itertools.product(*columns["params"]))
+    values = columns.get("result") or [None] * len(cases)
+    lows = columns.get("stats_ci_99_a") or [None] * len(cases)
+    highs = columns.get("stats_ci_99_b") or [None] * len(cases)
+    timed = metric.endswith("_time")
+    for case, value, low, high in zip(cases, values, lows, highs, strict=True):
+        variant, workload, dtype, device = map(ast.literal_eval, case)
+        missing = value is None or math.isnan(value)
+        yield Record(
+            function=function,
+            variant=variant,
+            workload=workload,
+            dtype=dtype,
+            device=device,
+            phase=metric.removesuffix("_time") if timed else "forward",
+            metric="time_s" if timed else metric,
+            unit="s" if timed else "bytes",
+            value=None if missing else value,
+            low=None if missing or low is None else low,
+            high=None if missing or high is None else high,
+            status=FAILED if value is None else UNAVAILABLE if missing else OK,
+            version=columns.get("version") or "",
+            **common,
+        )
