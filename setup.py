@@ -26,7 +26,7 @@ ROOT = Path(__file__).parent
 RECORD = "autofn/_build.json"
 
 
-class NoExtension(Exception):
+class NoExtensionError(Exception):
     """The extension cannot be built here; the message says why."""
 
 
@@ -39,7 +39,7 @@ def import_torch() -> Any:
         import torch
         import torch.utils.cpp_extension
     except ImportError as error:
-        raise NoExtension(
+        raise NoExtensionError(
             f"torch could not be imported when autofn was built ({error}); "
             "with torch installed, run: pip install --force-reinstall --no-deps --no-cache-dir autofn"
         ) from error
@@ -66,7 +66,7 @@ def use_ccache(cpp: Any) -> None:
     """Compile through ccache where it is present; its keys must not hold the folder that asv checks out to."""
     compiler = os.environ.get("CXX", "c++")
     if not shutil.which(shlex.split(compiler)[-1]):
-        raise NoExtension(f"no C++ compiler {compiler!r} was found when autofn was built; install g++ or set CXX")
+        raise NoExtensionError(f"no C++ compiler {compiler!r} was found when autofn was built; install g++ or set CXX")
     if not shutil.which("ccache") or "ccache" in compiler:
         return
     os.environ.setdefault("CCACHE_BASEDIR", str(ROOT.resolve()))
@@ -99,11 +99,11 @@ def configured() -> tuple[dict[str, Any], dict[str, Any]]:
     """Keyword arguments for setup(), and the record of the build."""
     try:
         if os.environ.get("AUTOFN_NO_EXTENSION") == "1":
-            raise NoExtension("autofn was built with AUTOFN_NO_EXTENSION=1")
+            raise NoExtensionError("autofn was built with AUTOFN_NO_EXTENSION=1")
         torch = import_torch()
         use_ccache(torch.utils.cpp_extension)
         module, record = extension(torch)
-    except NoExtension as error:
+    except NoExtensionError as error:
         print(f"autofn: building without the C++ extension: {error}", file=sys.stderr)
         return {}, {"reason": str(error)}
     command = build_ext_or_reason(torch.utils.cpp_extension.BuildExtension, record)

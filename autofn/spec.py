@@ -89,8 +89,8 @@ class Spec:
         return self.tolerances[dtype]
 
     def refuses_double_backward(self, variant: str) -> bool:
-        """Whether `variant` declares that its second derivative is an error. `compile` is PyTorch's own refusal."""
-        return variant in self.once_differentiable or variant == "compile"
+        """Whether `variant` declares that its second derivative is an error."""
+        return variant in self.once_differentiable
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -21,9 +21,7 @@ from autofn import Spec, Tolerance
 from .reference import clipped_relu
 
 
-def make_inputs(
-    rows: int, cols: int, *, dtype: torch.dtype, device: str, seed: int = 0
-) -> tuple[Any, ...]:
+def make_inputs(rows: int, cols: int, *, dtype: torch.dtype, device: str, seed: int = 0) -> tuple[Any, ...]:
     """x of shape (rows, cols), spread so that about a third lies on each side of the corners; clip is 6."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(rows, cols, generator=generator) * 7 + 3

@@ -1,0 +1,63 @@
+"""From names that a person gave to the tasks of a run; an unknown name gets the near ones suggested."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from .. import registry
+from .group import Arm, Group
+from .run import Task
+
+COMPILED_KINDS = ("compile", "fused")
+
+
+def tasks(
+    functions: Sequence[str] | None = None,
+    *,
+    variants: Sequence[str] | None = None,
+    workloads: Sequence[str] | None = None,
+    dtypes: Sequence[str] | None = ("float32",),
+    devices: Sequence[str] = ("cpu",),
+) -> list[Task]:
+    """One task a group. None means all that there are.
+
+    A name must exist in at least one of the chosen Functions; those that lack it leave it out. The baseline `eager` is
+    always among the arms. Raises LookupError for an unknown Function, variant, workload or dtype.
+    """
+    chosen = list(functions) if functions else list(registry.names())
+    specs = {name: registry.spec(name) for name in chosen}
+    known_variants = {found.name for name in chosen for found in registry.variants(name)}
+    _must_exist("variant", variants, known_variants)
+    _must_exist("workload", workloads, {workload for spec in specs.values() for workload in spec.workloads})
+    _must_exist("dtype", dtypes, {dtype for spec in specs.values() for dtype in spec.dtypes})
+    _must_exist("device", devices, {"cpu", "cuda"})
+    return [
+        Task(spec, Group(name, workload, dtype, device), _arms(name, variants, device))
+        for name, spec in specs.items()
+        for device in devices
+        for dtype in spec.dtypes
+        if not dtypes or dtype in dtypes
+        for workload in spec.workloads
+        if not workloads or workload in workloads
+    ]
+
+
+def phases(names: Sequence[str] | None) -> tuple[str, ...]:
+    """The phases by name; by default forward, backward and forward_backward. Raises LookupError for an unknown one."""
+    _must_exist("phase", names, registry.PHASES)
+    return tuple(names) if names else ("forward", "backward", "forward_backward")
+
+
+def _arms(function: str, variants: Sequence[str] | None, device: str) -> tuple[Arm, ...]:
+    return tuple(
+        Arm(found.name, partial(registry.load, function, found.name, device), found.kind in COMPILED_KINDS)
+        for found in registry.variants(function)
+        if not variants or found.name in variants or found.name == "eager"
+    )
+
+
+def _must_exist(what: str, given: Sequence[str] | None, known: set[str] | tuple[str, ...]) -> None:
+    for name in given or ():
+        if name not in known:
+            raise registry.unknown(f"there is no {what}", name, sorted(known))
