@@ -1,0 +1,136 @@
+"""A recorded trace as files: the trace, its tables and its summary, moved into place whole, and read back."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import re
+import tempfile
+import time
+import warnings
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from .records import OK
+from .trace_events import COLUMNS, PROFILED, kernels, operators, readable
+
+
+@dataclass(frozen=True)
+class TraceSummary:
+    """One run of the profiler, or the reason why there is none.
+
+    variant: "all" for the run that holds every variant in each step. status: "ok", "failed" or "n/a", with its reason.
+    kernels: {phase: {name: launches in one call}}; in "all" a phase reads `<variant>/<phase>`. On the CPU only compiled
+    kernels have names, so these are counted; on CUDA all are.
+    clock: always "profiled": recording makes a short call up to twice as long, so no time of a trace is a measurement.
+    """
+
+    function: str
+    variant: str
+    workload: str
+    dtype: str
+    device: str
+    status: str = OK
+    reason: str = ""
+    torch: str = ""
+    date: str = ""
+    steps: int = 0
+    stacks: bool = True
+    kernels: dict[str, dict[str, float]] = field(default_factory=dict)
+    trace: str = ""
+    folder: str = ""
+    clock: str = PROFILED
+
+
+def without_machine_paths(text: str) -> str:
+    """The JSON text of a trace, for publication: without the package's and Inductor's folders in file names."""
+    text = text.replace(f"{Path(__file__).parent.parent}/", "")
+    return re.sub(r'/[^";]*/torchinductor_[^/";]+/', "torchinductor/", text)
+
+
+def write(summary: TraceSummary, exported: Path, out: Path) -> TraceSummary:
+    """Writes the run folder `<out>/<function>/<variant>` from the exported JSON; returns the summary filled in.
+
+    Every file is complete before the first is moved into place, and what the folder held before goes last: a viewer
+    never sees half a trace, and an interrupted recording leaves the old one.
+    """
+    content = json.loads(without_machine_paths(exported.read_text()))
+    events = content["traceEvents"] = readable(content["traceEvents"], summary.function)
+    folder = out / summary.function / summary.variant
+    # TensorBoard takes what stands before the digits for the worker's name, and every such file for one more span.
+    name = f"{summary.variant}.{time.time_ns()}.pt.trace.json.gz"
+    content["traceName"] = name
+    found = kernels(events, summary.function, summary.device)
+    named = {phase if summary.variant == variant else f"{variant}/{phase}": n for (variant, phase), n in found.items()}
+    rows = operators(events, summary.function, summary.device)
+    summary = replace(summary, kernels=named, trace=name, folder=str(folder))
+    kept = {key: value for key, value in asdict(summary).items() if key not in ("status", "reason", "folder")}
+
+    folder.mkdir(parents=True, exist_ok=True)
+    old = list(folder.glob("*.pt.trace.json*"))
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{summary.variant}.") as temporary:
+        made = Path(temporary)
+        (made / "trace").write_bytes(gzip.compress(json.dumps(content, separators=(",", ":")).encode(), 6))
+        (made / "operators.csv").write_text(_as_csv(rows))
+        (made / "operators.txt").write_text(_as_text(rows, summary))
+        (made / "summary.json").write_text(json.dumps(kept, indent=1) + "\n")
+        os.replace(made / "trace", folder / name)
+        for file in ("operators.csv", "operators.txt", "summary.json"):
+            os.replace(made / file, folder / file)
+    for path in old:
+        path.unlink()
+    return summary
+
+
+def load_summaries(out: str | Path) -> list[dict[str, Any]]:
+    """The `summary.json` of every run below `out`, in order of function and variant, each with its `folder`.
+
+    A damaged one is skipped with a warning that names it.
+    """
+    found = []
+    for path in sorted(Path(out).glob("*/*/summary.json")):
+        try:
+            summary = json.loads(path.read_text())
+            TraceSummary(**summary)
+            if not (path.parent / summary["trace"]).is_file():
+                raise ValueError(f"the trace {summary['trace']!r} is not there")
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            warnings.warn(f"{path}: damaged, skipped: {error}", stacklevel=2)
+            continue
+        found.append({**summary, "folder": str(path.parent)})
+    return found
+
+
+def _as_csv(rows: Iterable[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _as_text(rows: Iterable[dict[str, Any]], summary: TraceSummary) -> str:
+    """The table a reader without TensorBoard looks at: per phase, the operator with the most time of its own first."""
+    lines = [
+        f"{summary.function} {summary.variant}, {summary.workload}, {summary.dtype}, {summary.device}, "
+        f"torch {summary.torch}, {summary.steps} steps",
+        "Times are profiled: they show where time goes, and are longer than measured ones. Each is a sum over steps.",
+        "",
+        f"{'self us':>12} {'total us':>12} {'kernels us':>12} {'calls':>6}  operator  input shapes",
+    ]
+    heading = None
+    for row in sorted(rows, key=lambda row: (row["variant"], row["phase"] == "backward", -row["self_time_s"])):
+        if heading != (row["variant"], row["phase"]):
+            heading = row["variant"], row["phase"]
+            lines += ["", "/".join(heading)]
+        device_time = "n/a" if row["device_time_s"] is None else f"{row['device_time_s'] * 1e6:.1f}"
+        lines.append(
+            f"{row['self_time_s'] * 1e6:12.1f} {row['total_time_s'] * 1e6:12.1f} {device_time:>12} {row['calls']:6}  "
+            f"{row['name']}  {row['input_shapes']}"
+        )
+    return "\n".join(lines) + "\n"
