@@ -1,0 +1,58 @@
+"""An asv environment type, "shared": a virtual environment that borrows torch and all else from the one that runs asv.
+
+An environment of its own would hold 900 MB of torch, fetched anew; borrowed, it is made in a second and is 12 MB. Only
+the package under test is installed into it. What asv.conf.json's matrix asks for in another version is installed into
+the environment itself, where it comes before what is borrowed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from importlib import metadata
+from pathlib import Path
+
+from asv import util
+from asv.console import log
+from asv.plugins.virtualenv import Virtualenv
+from packaging.requirements import Requirement
+
+
+class SharedEnvironment(Virtualenv):
+    """A virtual environment whose `.pth` file leads to the site-packages of the environment that runs asv."""
+
+    tool_name = "shared"
+
+    def _setup(self) -> None:
+        log.info(f"Creating virtualenv for {self.name}")
+        command = [sys.executable, "-m", "virtualenv", "--quiet", "--no-periodic-update"]
+        command += ["--python", sys.executable, self._path]
+        util.check_call(command, env={**os.environ, **self.build_env_vars})
+        (site,) = Path(self._path).glob("lib/python*/site-packages")
+        # The name sorts last, so that the environment's own packages come first.
+        borrowed = dict.fromkeys(sysconfig.get_path(key) for key in ("purelib", "platlib"))
+        (site / "zz_borrowed.pth").write_text("".join(f"{folder}\n" for folder in borrowed))
+        self._install_requirements()
+
+    def _install_requirements(self) -> None:
+        wanted = {**self._requirements, **self._base_requirements}
+        missing = [text for name, version in wanted.items() if not _satisfied(text := _requirement(name, version))]
+        if missing:
+            log.info(f"Installing {' '.join(missing)} for {self.name}")
+            self._run_pip(["install", "--quiet", *missing], env=dict(os.environ))
+
+
+def _requirement(name: str, version: str) -> str:
+    """asv's pair, such as ("pip+setuptools>=77", "") or ("torch", "2.13.0"), as pip writes it."""
+    name = name.removeprefix("pip+")
+    return f"{name}=={version}" if version[:1].isdigit() else f"{name}{version}"
+
+
+def _satisfied(text: str) -> bool:
+    """Whether the environment that runs asv has it; a local version such as 2.13.0+cpu counts as 2.13.0."""
+    wanted = Requirement(text)
+    try:
+        return wanted.specifier.contains(metadata.version(wanted.name), prereleases=True)
+    except metadata.PackageNotFoundError:
+        return False
