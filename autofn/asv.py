@@ -80,7 +80,7 @@ def _suite(name: str, methods: Mapping[str, Callable[..., Any]]) -> type:
 
 
 def _setup_cache(name: str) -> staticmethod[[], Cases]:
-    """A `setup_cache` of the Function's own. asv keys caches by module and line: all would share one, but for the name."""
+    """A `setup_cache` of the Function's own: asv keys caches by module and line, so each needs a module's name."""
 
     def setup_cache() -> Cases:
         from .asv_run import sample
@@ -111,7 +111,7 @@ def _counted(metric: str) -> Callable[..., float]:
 
 
 def _look_up(cases: Cases, case: Sequence[str], phase: str, metric: str) -> dict[str, Any]:
-    """What was measured. Raises SkipNotImplemented for n/a (asv stores NaN), RuntimeError for failed (asv stores null)."""
+    """What was measured. Raises SkipNotImplemented for n/a (asv stores NaN), RuntimeError for failed (null)."""
     from asv_runner.benchmarks.mark import SkipNotImplemented
 
     found: dict[str, Any] | None = cases["found"].get((*case, phase, metric))
@@ -149,5 +149,5 @@ def register_benchmark_types() -> None:
             super().__init__(*args)
             self.type, self.unit = "memory", "bytes"
 
-    # asv_runner's discovery reads this very list; a plug-in distribution would have to be installed in every environment.
+    # asv_runner's discovery reads this very list; a plug-in distribution would need installing in every environment.
     types.benchmark_types[:0] = [Time, Bytes]

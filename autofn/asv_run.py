@@ -103,7 +103,7 @@ def _measure(task: dict[str, Any], root: Path) -> str:
 
 
 def _watch(task: dict[str, Any], watched: Path, root: Path) -> tuple[int, str]:
-    """One worker: its exit status (negative for a signal) and what it printed. It is killed where no arm ends in time."""
+    """One worker: its exit status (negative for a signal) and what it printed. It is killed where an arm hangs."""
     environment = {
         **os.environ,
         # Pages that malloc returns and fetches again decide the time of large cases; one thread, see DESIGN.

@@ -29,7 +29,7 @@ class Record:
     device: str
     phase: str
     metric: str
-    unit: str
+    unit: str = ""
     value: float | None = None
     low: float | None = None
     high: float | None = None
@@ -56,11 +56,13 @@ class Record:
 
 
 COLUMNS = tuple(entry.name for entry in fields(Record))
+REQUIRED = COLUMNS[: COLUMNS.index("value")]
 
 
 def to_line(record: Record) -> str:
-    """The record as one line of JSON, without the fields that hold their default."""
-    filled = {name: value for name, value in asdict(record).items() if value not in (None, "", (), {})}
+    """The record as one line of JSON, without the optional fields that hold their default."""
+    empty = (None, "", (), {})
+    filled = {name: value for name, value in asdict(record).items() if name in REQUIRED or value not in empty}
     return json.dumps(filled, allow_nan=False)
 
 

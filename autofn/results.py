@@ -128,7 +128,7 @@ def _asv_records(path: Path) -> Iterator[Record]:
     """The records of one asv result file (its API version 2): https://asv.readthedocs.io/en/latest/dev.html"""
     data = json.loads(path.read_text())
     if not isinstance(data, dict) or data.get("version") != 2:
-        raise ValueError("an asv result file has \"version\": 2")
+        raise ValueError('an asv result file has "version": 2')
     machine = data["params"]["machine"]
     common = {
         "source": "asv",
@@ -146,9 +146,7 @@ def _asv_records(path: Path) -> Iterator[Record]:
             yield from _benchmark_records(parts[1], parts[2], columns, common)
 
 
-def _benchmark_records(
-    function: str, metric: str, columns: dict[str, Any], common: dict[str, Any]
-) -> Iterator[Record]:
+def _benchmark_records(function: str, metric: str, columns: dict[str, Any], common: dict[str, Any]) -> Iterator[Record]:
     cases = list(itertools.product(*columns["params"]))
     values = columns.get("result") or [None] * len(cases)
     lows = columns.get("stats_ci_99_a") or [None] * len(cases)

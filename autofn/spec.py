@@ -35,7 +35,8 @@ class Spec:
     """A Function: its formula, its inputs, and what every variant of it promises.
 
     reference: the formula in stock PyTorch operations; autograd derives its backward. In float64 it is the truth.
-    make_inputs: `(**workload, dtype, device, seed=0) -> tuple` of arguments; floating tensors are leaves that require grad.
+    make_inputs: `(**workload, dtype, device, seed=0) -> tuple` of arguments; floating tensors are leaves that
+        require grad.
     workloads: at least `tiny` (at most 1,000 elements), `small` (fits the L2 cache) and `large` (4M elements or more).
     tolerances: one a dtype; these are the dtypes that the Function supports.
     version: raise it when the inputs change: older results no longer compare.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,8 @@ def check(
     """
     from .. import results
 
-    return results.frame(records(functions, variants=variants, dtypes=dtypes, device=device))
+    found = records(functions, variants=variants, dtypes=dtypes, device=device)
+    return results.frame(record for subject in found for record in subject)
 
 
 def records(
@@ -47,18 +48,22 @@ def records(
     variants: Sequence[str] | None = None,
     dtypes: Sequence[str] | None = None,
     device: str = "cpu",
-    conditions: dict[str, Any] | None = None,
+    conditions: Mapping[str, Any] | None = None,
+    done: Iterable[Record] = (),
     progress: Callable[[int, int, str], None] = lambda done, total, label: None,
-) -> Iterator[Record]:
-    """What `check` returns, one record at a time, as each is found."""
+) -> Iterator[list[Record]]:
+    """What `check` returns, subject by subject as each is through. What is among `done` is not checked again."""
     from ..compiled import forget
 
     work = list(_subjects(functions, variants, dtypes, device))
+    known = {(record.variant, record.function, record.workload, record.dtype, record.metric) for record in done}
     for number, (make, chosen) in enumerate(work):
         progress(number, len(work), str(make.key))
-        forget()
-        for rule in chosen:
-            yield _record(make.key, rule, _run(rule, make), conditions or {})
+        key = make.key
+        waiting = [r for r in chosen if (key.variant, key.function, key.workload, key.dtype, r.id) not in known]
+        if waiting:
+            forget()
+            yield [_record(key, rule, _run(rule, make), conditions or {}) for rule in waiting]
     progress(len(work), len(work), "")
 
 
@@ -120,7 +125,7 @@ def _run(rule: Rule, make: _Lazy) -> Outcome:
         return violated(f"{type(error).__name__}: {error}")
 
 
-def _record(key: Any, rule: Rule, outcome: Outcome, conditions: dict[str, Any]) -> Record:
+def _record(key: Any, rule: Rule, outcome: Outcome, conditions: Mapping[str, Any]) -> Record:
     from ..records import Record
 
     return Record(

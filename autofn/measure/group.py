@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .. import compiled
@@ -86,13 +87,17 @@ def _prepare(spec: Spec, group: Group, arm: Arm, settings: Settings) -> tuple[Ca
     key = Key(group.function, arm.variant, group.workload, group.dtype, group.device)
     case = prepare(spec, key, arm.load())
     for phase in settings.phases:
-        sampling.warm_up(lambda number, sample=phases.SAMPLE[phase]: sample(case, number, settings.clock))
+        sampling.warm_up(partial(_sample, case, phase, settings))
     if not arm.compiled:
         return case, {}
     counts = compiled.counts() - before
     if counts.graphs < 1:
         raise NotCompiledError(f"{group.function} ({arm.variant}): no graph was compiled, so the time would be eager's")
     return case, asdict(counts)
+
+
+def _sample(case: Case, phase: str, settings: Settings, number: int) -> float:
+    return phases.SAMPLE[phase](case, number, settings.clock)
 
 
 def _memory(case: Case, settings: Settings) -> Iterator[Record]:
@@ -130,7 +135,7 @@ def _guarded(case: Case, phase: str, settings: Settings, failures: dict[str, str
             return 0.0
         settings.before(case.key.variant)
         try:
-            return phases.SAMPLE[phase](case, number, settings.clock)
+            return _sample(case, phase, settings, number)
         except Exception as error:  # as in measure_group
             failures[case.key.variant] = f"{type(error).__name__}: {error}"
             return 0.0

@@ -45,7 +45,7 @@ def conditions(device: str, threads: int) -> dict[str, Any]:
     """The fields of a Record that say what it was measured under."""
     import torch
 
-    cuda = device == "cuda"
+    cuda = device == "cuda" and torch.cuda.is_available()
     return {
         "machine": platform.node(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -53,7 +53,7 @@ def conditions(device: str, threads: int) -> dict[str, Any]:
         "device_model": torch.cuda.get_device_name() if cuda else cpu_model(),
         "driver": f"CUDA {torch.version.cuda}" if cuda else "",
         "torch": torch.__version__,
-        "allocator": "stock" if cuda else allocator(),
+        "allocator": "caching" if cuda else allocator(),
         "cache": "warm",
     }
 

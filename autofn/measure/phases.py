@@ -12,7 +12,7 @@ from ..case import Case, as_tuple
 
 Clock = Callable[[], float]
 
-# Graphs that wait in the pool slow the backward down (181 us in step, 302 us with 256 waiting): as few as the clock allows.
+# Waiting graphs slow the backward down (181 us in step, 302 us with 256 waiting): as few as the clock allows.
 POOL = 32
 
 

@@ -51,8 +51,8 @@ def interleave(
 ) -> dict[str, Samples]:
     """Samples of every arm: in each round all take one, in random order; so round i of two arms is a pair.
 
-    arms: name -> (sample, number of calls a sample). Stops when `budget_s` an arm is spent or after `rounds` rounds, but
-    not before FEWEST_ROUNDS.
+    arms: name -> (sample, number of calls a sample). Stops when `budget_s` an arm is spent or after `rounds` rounds,
+    but not before FEWEST_ROUNDS.
     """
     order = random.Random(seed)
     names = list(arms)

@@ -1,0 +1,5 @@
+"""`python -m autofn` is the command `autofn`."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,115 @@
+"""`autofn bench`: times and saved bytes of all variants, side by side in this process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .options import Device, Dtypes, Functions, JsonFile, Variants, Workloads
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DTYPES = ("float32",)
+
+
+def bench_command(
+    functions: Functions = None,
+    variant: Variants = None,
+    workload: Workloads = None,
+    dtype: Dtypes = None,
+    device: Device = "cpu",
+    phase: Annotated[list[str] | None, typer.Option("--phase", help="Only these phases; repeatable.")] = None,
+    threads: Annotated[int, typer.Option("--threads", help="Threads of an operation.")] = 1,
+    budget: Annotated[float, typer.Option("--budget", metavar="SECONDS", help="Sampling time a case and phase.")] = 0.5,
+    json_file: JsonFile = None,
+) -> None:
+    """Time forward, backward and forward_backward of all variants side by side, and count their saved bytes.
+
+    The variants of one Function take their samples in turn. An interrupted run goes on with the same command.
+    """
+    from .. import results, speedups
+    from ..measure import machine, run, selection
+    from ..measure.group import Settings
+    from ..records import OK
+    from .progress import progress_bar
+    from .save import resumable, write_json
+
+    if budget <= 0:
+        raise ValueError(f"--budget: must be above 0 seconds, got {budget}")
+    run.set_threads(threads)
+    tasks = selection.tasks(functions, variants=variant, workloads=workload, dtypes=dtype or DTYPES, devices=[device])
+    settings = Settings(selection.phases(phase), budget)
+    commit = machine.commit()
+    asked = [(str(task.group), [arm.variant for arm in task.arms]) for task in tasks]
+    saving = resumable("bench", commit, asked, settings.phases, budget, threads)
+    conditions = {"source": "bench", "run": saving.run, "commit": commit}
+    with progress_bar("bench") as progress:
+        found = run.execute(tasks, settings, saving.journal, threads=threads, conditions=conditions, progress=progress)
+    saving.finish()
+    if json_file:
+        write_json(json_file, found)
+    frame = results.frame(found)
+    _print(speedups.add_speedups(frame), frame)
+    if not any(record.status == OK and record.metric == "time_s" for record in found):
+        raise typer.Exit(3)
+
+
+def _print(times: pd.DataFrame, everything: pd.DataFrame) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from ..records import OK
+
+    console = Console()
+    new = everything[everything["metric"] == "saved_new_bytes"]
+    saved = new.set_index(["function", "workload", "dtype", "variant"])["value"].to_dict()
+    for (function, workload, dtype), group in times.groupby(["function", "workload", "dtype"], sort=False):
+        phases = list(dict.fromkeys(group["phase"]))
+        table = Table(
+            "Variant", *phases, "new saved bytes", title=f"{function} {workload} {dtype}", title_justify="left"
+        )
+        for variant, rows in group.groupby("variant", sort=False):
+            by_phase = {row.phase: row for row in rows.itertuples()}
+            cells = [_time_cell(by_phase[phase]) if phase in by_phase else "n/a" for phase in phases]
+            table.add_row(str(variant), *cells, _bytes(saved.get((function, workload, dtype, variant))))
+        console.print(table)
+    for row in times[times["status"] != OK].drop_duplicates(["function", "variant", "reason"]).itertuples():
+        console.print(f"{row.function} ({row.variant}) {row.status}: {escape(str(row.reason))}", highlight=False)
+    console.print(
+        "Medians; in brackets half the 95 % interval; x is the speedup over eager, paired by round. All samples come "
+        "from one process: no verdict on small differences.",
+        highlight=False,
+    )
+
+
+def _time_cell(row: Any) -> str:
+    import pandas as pd
+
+    from ..records import OK
+
+    if row.status != OK:
+        return str(row.status)
+    spread = "" if pd.isna(row.low) else f" ±{50 * (row.high - row.low) / row.value:.1f}%"
+    speedup = "" if pd.isna(row.speedup) else f"  {row.speedup:.2f}x"
+    return f"{_seconds(row.value)}{spread}{speedup}"
+
+
+def _seconds(value: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value / 1e-9:.3g} ns"
+
+
+def _bytes(value: float | None) -> str:
+    import pandas as pd
+
+    if value is None or pd.isna(value):
+        return "n/a"
+    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value:.0f} B"

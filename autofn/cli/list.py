@@ -1,0 +1,66 @@
+"""`autofn list`: Functions, variants, workloads, and what cannot run here."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from .options import Device, Functions
+
+
+def list_command(
+    functions: Functions = None,
+    device: Device = "cpu",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List Functions, their variants and workloads, and why a variant cannot run here."""
+    from .. import registry
+
+    found = [_describe(name, device) for name in functions or registry.names()]
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+    else:
+        _print(found, device)
+
+
+def _describe(name: str, device: str) -> dict[str, Any]:
+    from .. import registry
+
+    spec = registry.spec(name)
+    return {
+        "function": name,
+        "formula": registry.summary(name),
+        "version": spec.version,
+        "dtypes": list(spec.dtypes),
+        "workloads": {workload: dict(sizes) for workload, sizes in spec.workloads.items()},
+        "variants": {
+            v.name: {"unavailable": registry.unavailable(name, v.name, device)} for v in registry.variants(name)
+        },
+        "without": dict(spec.without),
+    }
+
+
+def _print(found: list[dict[str, Any]], device: str) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("Function", "Formula", f"Variants on {device}", "Workloads", "Dtypes")
+    for entry in found:
+        names = [f"[red]{v}[/]" if why["unavailable"] else v for v, why in entry["variants"].items()]
+        table.add_row(
+            entry["function"], escape(entry["formula"]), " ".join(names), " ".join(entry["workloads"]),
+            " ".join(entry["dtypes"]),
+        )  # fmt: skip
+    console = Console()
+    console.print(table)
+    reasons = {
+        (why["unavailable"], variant): None
+        for entry in found
+        for variant, why in entry["variants"].items()
+        if why["unavailable"]
+    }
+    for reason, variant in reasons:
+        console.print(f"[red]{variant}[/] cannot run here: {escape(reason)}", highlight=False)
