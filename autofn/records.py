@@ -14,6 +14,20 @@ OK, FAILED, UNAVAILABLE = "ok", "failed", "n/a"
 
 
 @dataclass(frozen=True)
+class Key:
+    """The identity of a case."""
+
+    function: str
+    variant: str
+    workload: str
+    dtype: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.function}-{self.variant}-{self.workload}-{self.dtype}-{self.device}"
+
+
+@dataclass(frozen=True)
 class Record:
     """One measured value, or the reason why there is none.
 
@@ -61,8 +75,8 @@ REQUIRED = COLUMNS[: COLUMNS.index("value")]
 
 def to_line(record: Record) -> str:
     """The record as one line of JSON, without the optional fields that hold their default."""
-    empty = (None, "", (), {})
-    filled = {name: value for name, value in asdict(record).items() if name in REQUIRED or value not in empty}
+    found = asdict(record).items()
+    filled = {name: value for name, value in found if name in REQUIRED or value not in (None, "", (), {})}
     return json.dumps(filled, allow_nan=False)
 
 
