@@ -1,0 +1,79 @@
+"""Results as pages: frame -> Section (plain data) -> one self-contained HTML file. Nothing here takes a time."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+from ..records import write_atomically
+from . import front
+from .inputs import Inputs, load
+from .model import Page
+from .page import Link, render
+
+__all__ = ["Inputs", "NoResultsError", "Page", "report"]
+
+DEFINITIONS = Path(__file__).parent / "definitions"
+FRONT = "index"
+NOTHING = "report: there are no results below {root}; run `autofn bench` or `asv run` first"
+
+
+class NoResultsError(LookupError):
+    """There is nothing to report below a root."""
+
+
+def report(
+    root: str | Path = ".", out: str | Path = "reports/html", definitions: str | Path | None = None
+) -> list[Path]:
+    """Builds a page for each definition, and the front page `index.html`, from all results below `root`.
+
+    definitions: a folder of Python files, each with a docstring (the page's title and introduction) and a function
+    `page(inputs: Inputs) -> Page`; by default `<root>/reports`, or the package's own where that holds none. One called
+    index.py replaces the front page. The paths come back, the front page first; each file is complete when it appears
+    under its name.
+
+    Raises NoResultsError where nothing was measured below `root`, LookupError for a definition that lacks its docstring
+    or its `page`.
+    """
+    inputs = load(Path(root))
+    if inputs.results.empty:
+        raise NoResultsError("\n".join([NOTHING.format(root=Path(root).resolve()), *inputs.skipped]))
+    modules = {FRONT: front} | {path.stem: _load(path) for path in _files(Path(root), definitions)}
+    links = [_link(stem, module) for stem, module in modules.items()]
+    details = [f"{stem}.html" for stem in ("comparison", *modules) if stem in modules and stem != FRONT]
+    inputs_of = {FRONT: replace(inputs, detail=details[0] if details else "")}
+    made = {
+        link: render(module.page(inputs_of.get(stem, inputs)), link, links)
+        for link, (stem, module) in zip(links, modules.items(), strict=True)
+    }
+    for link, text in made.items():
+        write_atomically(Path(out) / link.file, text)
+    return [Path(out) / link.file for link in links]
+
+
+def _files(root: Path, folder: str | Path | None) -> Sequence[Path]:
+    """The definitions, in alphabetical order. Raises LookupError where a given folder holds none."""
+    for candidate in [root / "reports", DEFINITIONS] if folder is None else [Path(folder)]:
+        files = [path for path in sorted(candidate.glob("*.py")) if not path.stem.startswith("_")]
+        if files:
+            return files
+    raise LookupError(f"report: a folder of definitions holds Python files, got {folder}, which holds none")
+
+
+def _load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"autofn_report_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise LookupError(f"{path}: cannot be loaded as a Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not (module.__doc__ or "").strip() or not hasattr(module, "page"):
+        raise LookupError(f"{path}: a definition has a docstring and a function page(inputs) -> Page; one is missing")
+    return module
+
+
+def _link(stem: str, module: ModuleType) -> Link:
+    title, _, intro = (module.__doc__ or "").strip().partition("\n")
+    return Link(f"{stem}.html", title.strip().rstrip("."), " ".join(intro.split()))

@@ -1,0 +1,1 @@
+"""The pages of a repository that has no definitions of its own in `reports/`."""

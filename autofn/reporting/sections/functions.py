@@ -1,0 +1,38 @@
+"""One section a Function that has results: what it is, then the parts that the page asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ... import registry
+from ..inputs import Inputs
+from ..model import Section, Text, anchor
+
+Part = Callable[[Inputs], Section]
+
+
+def sections(
+    inputs: Inputs, parts: Sequence[Part], about: Callable[[str], str] = registry.documentation
+) -> tuple[Section, ...]:
+    """The Functions in alphabetical order, each with its docstring and the parts made from its own results.
+
+    about: what is said of a Function by name; `registry.summary` says its formula only.
+    """
+    return tuple(
+        Section(
+            name,
+            anchor(name),
+            tuple(_about(name, about)),
+            tuple(part(inputs.of(name)) for part in parts),
+            {"function": name},
+        )
+        for name in sorted(set(inputs.results["function"]))
+    )
+
+
+def _about(name: str, about: Callable[[str], str]) -> list[Text]:
+    if name not in registry.names():
+        return [Text(f"There is no Function {name!r} in this installation: its results are shown, its formula is not.")]
+    without = registry.spec(name).without
+    absent = [Text(f"No variant {variant!r}: {reason}") for variant, reason in without.items()]
+    return [Text(about(name), preformatted=True), *absent]

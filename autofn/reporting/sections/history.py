@@ -1,0 +1,91 @@
+"""Of one Function: time over commits, one line a variant, one plot a workload and phase."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from ...records import OK
+from .. import order
+from ..history import DIRTY, Commit
+from ..inputs import Inputs
+from ..model import Block, Plot, Point, Section, Series, Text, anchor, several
+
+ONE_PLOT = ["machine", "device", "dtype", "workload", "phase"]
+# A change of one of these starts a new line: the values before and after do not compare.
+ONE_LINE = [
+    "source", "version", "protocol", "threads", "device_model", "driver", "torch", "allocator", "cache",
+]  # fmt: skip
+
+
+def section(inputs: Inputs) -> Section:
+    """The plots in order of dtype, workload and phase. Results of a changed working tree belong to no commit."""
+    rows = inputs.results[inputs.results["metric"] == "time_s"]
+    clean = (rows["commit"] != "") & ~rows["commit"].str.endswith(DIRTY)
+    found = order.sort(_last(rows[clean]))
+    blocks: list[Block] = []
+    if (~clean).any():
+        blocks.append(Text(f"{(~clean).sum()} results of a changed working tree, or without a commit, are not drawn."))
+    machines = several(found["machine"])
+    for _, group in found.groupby(ONE_PLOT, sort=False, dropna=False):
+        if (group["status"] == OK).any():
+            blocks.append(_plot(group, inputs.commits, machines))
+    if not any(isinstance(block, Plot) for block in blocks):
+        return Section("History", "history")
+    return Section("History", anchor(found["function"].iloc[0], "history"), tuple(blocks))
+
+
+def _last(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of several results of one commit under one set of conditions, the last."""
+    identity = [*ONE_PLOT, "variant", "commit", *ONE_LINE]
+    return rows.sort_values("date", kind="stable", na_position="first").drop_duplicates(identity, keep="last")
+
+
+def _plot(rows: pd.DataFrame, commits: tuple[Commit, ...], machines: bool) -> Plot:
+    first = rows.iloc[0]
+    used = [commit for commit in commits if commit.hash in set(rows["commit"])]
+    settings = [column for column in ONE_LINE if several(rows.loc[rows["status"] == OK, column].astype(str))]
+    # Where all else is equal, a case that could not run belongs to its variant's line though it recorded no conditions.
+    lines = rows.groupby(["variant", *settings], sort=False, dropna=False)
+    named = [(_name(found.iloc[0].to_dict(), settings), str(key[0]), found) for key, found in lines]
+    series = [_line(name, variant, found, used) for name, variant, found in named]
+    words = [
+        first["phase"],
+        first["workload"],
+        first["dtype"],
+        first["device"],
+        *([first["machine"]] if machines else []),
+    ]
+    return Plot(
+        " · ".join(words),
+        "commit",
+        "time",
+        "seconds",
+        tuple(commit.short for commit in used),
+        tuple(sorted(series, key=lambda line: order.variant_rank(line.tags["variant"]))),
+        lines=True,
+        tags=order.tags(first.to_dict(), "variant"),
+    )
+
+
+def _name(row: Mapping[Any, Any], settings: list[str]) -> str:
+    """The variant, and by which conditions its line differs from others."""
+    told = [f"{column} {row[column]}" for column in settings if not pd.isna(row[column]) and row[column] != ""]
+    return " ".join([row["variant"], *([f"({', '.join(told)})"] if told else [])])
+
+
+def _line(name: str, variant: str, rows: pd.DataFrame, commits: list[Commit]) -> Series:
+    by_commit = {row["commit"]: row for row in rows.to_dict("records")}
+    points = tuple(_point(by_commit[commit.hash], commit) for commit in commits if commit.hash in by_commit)
+    return Series(name, order.kind(variant), points, {"variant": variant})
+
+
+def _point(row: Mapping[Any, Any], commit: Commit) -> Point:
+    date = commit.date.strftime("%Y-%m-%d") if not pd.isna(commit.date) else ""
+    about = " ".join(filter(None, (date, commit.subject or "git does not know this commit here")))
+    if row["status"] != OK or pd.isna(row["value"]):
+        return Point(commit.short, None, note=f"{about}\n{row['status']}: {row['reason']}")
+    low, high = (None if pd.isna(row[bound]) else row[bound] for bound in ("low", "high"))
+    return Point(commit.short, row["value"], low, high, about)

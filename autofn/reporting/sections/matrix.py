@@ -1,0 +1,103 @@
+"""All Functions by all variants: how much faster than the baseline, and whether right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import pandas as pd
+
+from ... import registry
+from ...records import FAILED, OK, UNAVAILABLE
+from .. import order, speedup
+from ..inputs import Inputs
+from ..model import Badge, Cell, Column, Row, Section, Table, Tone, anchor, missing, several
+from ..units import TIMES
+from . import checks
+
+GROUP = ["machine", "device", "dtype", "phase"]
+CAPTION = (
+    "Speedup over `eager`: geometric mean over the workloads (all of them, whatever the filter says), from the slowest "
+    f"to the fastest below it, and what the checks say. {speedup.MEANING}"
+)
+Badges = Mapping[tuple[str, str], Badge]
+
+
+def section(inputs: Inputs) -> Section:
+    """One row a Function, phase, dtype, device and machine; a Function without a time is one row of n/a."""
+    found = order.sort(speedup.newest(speedup.times(inputs.results)))
+    variants = _variants(inputs.results)
+    machines = several(found["machine"])
+    columns = (
+        Column("Function"),
+        *(Column(name, "ratio", tags={"variant": name}) for name in variants),
+        *map(Column, ("Phase", "dtype", "Device", *(["Machine"] if machines else []))),
+    )
+    rows = tuple(
+        _without_machine(row, machines)
+        for name in sorted({*registry.names(), *inputs.results["function"]})
+        for row in _rows(inputs.of(name), name, found[found["function"] == name], variants)
+    )
+    return Section("Functions and variants", "matrix", (Table(CAPTION, columns, rows),))
+
+
+def _variants(results: pd.DataFrame) -> list[str]:
+    declared = {variant.name for name in registry.names() for variant in registry.variants(name)}
+    return sorted({*declared, *results["variant"]} - {""}, key=order.variant_rank)
+
+
+def _without_machine(row: Row, machines: bool) -> Row:
+    return row if machines else replace(row, cells=row.cells[:-1])
+
+
+def _rows(inputs: Inputs, name: str, times: pd.DataFrame, variants: list[str]) -> Iterator[Row]:
+    badges = {key: checks.badge(cell) for key, cell in checks.verdicts(inputs).items()}
+    formula = registry.summary(name) if name in registry.names() else ""
+    link = f"{inputs.detail}#{anchor(name)}" if len(inputs.results) else ""
+    head = Cell(name, link=link, note=formula)
+    for key, rows in times.groupby(GROUP, sort=False, dropna=False):
+        machine, device, dtype, phase = map(str, key)
+        by_variant = {str(variant): found for variant, found in rows.groupby("variant")}
+        cells = (_cell(name, variant, by_variant.get(variant), badges.get((variant, device))) for variant in variants)
+        tags = {"function": name, **order.tags(rows.iloc[0].to_dict(), "workload", "variant")}
+        yield Row((head, *cells, *map(Cell, (phase, dtype, device, machine))), tags)
+    if times.empty:
+        for device in sorted({device for _, device in badges} or {""}):
+            cells = (_absent(name, variant, badges.get((variant, device))) for variant in variants)
+            yield Row((head, *cells, *map(Cell, ("", "", device, ""))), {"function": name})
+
+
+def _cell(function: str, variant: str, rows: pd.DataFrame | None, badge: Badge | None) -> Cell:
+    """The geometric mean of the speedups, with the least and the largest as its bounds."""
+    if rows is None:
+        return _absent(function, variant, badge)
+    badge = badge or Badge("not checked")
+    found = rows[rows["speedup"].notna()]
+    if found.empty:
+        return _failed(rows, badge)
+    ratios = found["speedup"]
+    mean = math.exp(ratios.map(math.log).mean())
+    each = [f"{row.workload} {row.speedup:.3g}{TIMES}" for row in found.itertuples()]
+    lost = [f"{row.workload} {row.status}" for row in rows[rows["speedup"].isna()].itertuples()]
+    tone: Tone = "" if not found["clear"].any() else "good" if mean > 1 else "bad"
+    cell = Cell(mean, note=", ".join([*each, *lost]), tone=tone, badge=badge)
+    return replace(cell, low=ratios.min(), high=ratios.max()) if ratios.nunique() > 1 else cell
+
+
+def _failed(rows: pd.DataFrame, badge: Badge) -> Cell:
+    first = rows.sort_values("status", key=lambda status: status != FAILED, kind="stable").iloc[0]
+    reason = first["speedup_reason"] if first["status"] == OK else first["reason"]
+    status = FAILED if first["status"] == FAILED else UNAVAILABLE
+    return Cell(status=status, reason=reason or "no reason recorded", badge=badge)
+
+
+def _absent(function: str, variant: str, badge: Badge | None) -> Cell:
+    """n/a, for one of: the Function says why it has none, has none, or has one that was not measured."""
+    if function in registry.names():
+        without = registry.spec(function).without
+        if variant in without:
+            return missing(without[variant])
+        if variant not in {found.name for found in registry.variants(function)}:
+            return missing("no such variant")
+    return replace(missing("not measured"), badge=badge)

@@ -1,0 +1,60 @@
+"""Of one Function: time by workload, one set of markers a variant, one plot a phase."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...records import OK
+from .. import order, speedup
+from ..inputs import Inputs
+from ..model import Plot, Point, Section, Series, anchor, several
+
+ONE_PLOT = ["device", "dtype", "phase"]
+APART = ["machine", "threads", "allocator", "cache"]
+
+
+def section(inputs: Inputs) -> Section:
+    """Log-scaled times with their 95 % intervals. What has no time is in the table, with its reason."""
+    found = order.sort(speedup.times(inputs.results).pipe(speedup.newest))
+    found = found[(found["status"] == OK) & (found["value"] > 0)]
+    if found.empty:
+        return Section("Time by workload", "times")
+    apart = [name for name in APART if several(found[name].astype(str))]
+    plots = tuple(_plot(rows, apart) for _, rows in found.groupby([*ONE_PLOT, *apart], sort=False, dropna=False))
+    return Section("Time by workload", anchor(found["function"].iloc[0], "times"), plots)
+
+
+def _plot(rows: pd.DataFrame, apart: list[str]) -> Plot:
+    first = rows.iloc[0]
+    words = [first["phase"], first["dtype"], first["device"], *(_told(name, first[name]) for name in apart)]
+    series = (_series(str(name), found) for name, found in rows.groupby("variant", sort=False))
+    return Plot(
+        " · ".join(words),
+        "workload",
+        "time",
+        "seconds",
+        tuple(order.names("workload", rows["workload"])),
+        tuple(sorted(series, key=lambda line: order.variant_rank(line.name))),
+        tags=order.tags(first.to_dict(), "variant", "workload"),
+    )
+
+
+def _told(name: str, value: object) -> str:
+    """A condition in the title of a plot: "bench-1", "allocator settled"."""
+    if value is pd.NA or not value:
+        return f"{name} not recorded"
+    return str(value) if name == "machine" else f"{name} {value}"
+
+
+def _series(variant: str, rows: pd.DataFrame) -> Series:
+    points = tuple(
+        Point(
+            row["workload"], row["value"], _bound(row["low"]), _bound(row["high"]), tags={"workload": row["workload"]}
+        )
+        for row in rows.to_dict("records")
+    )
+    return Series(variant, order.kind(variant), points, {"variant": variant})
+
+
+def _bound(value: float) -> float | None:
+    return None if pd.isna(value) else value

@@ -1,0 +1,113 @@
+"""Of one Function: every case in every phase, with its time, its speedup, what it keeps and whether it is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from ...records import OK
+from .. import order, speedup
+from ..history import DIRTY
+from ..inputs import Inputs
+from ..model import Cell, Column, Row, Section, Table, anchor, missing, several
+from . import checks
+
+APART = {"device": "Device", "machine": "Machine", "threads": "Threads", "allocator": "Allocator", "cache": "Cache"}
+KEPT = {
+    "saved_bytes": Column("Saved", "bytes", "what the saved-tensor hooks see, inputs and outputs among it"),
+    "saved_new_bytes": Column("New", "bytes", "saved storages that are neither an input's nor an output's"),
+}
+
+
+def section(inputs: Inputs) -> Section:
+    """One row a case and phase, the newest result of each; conditions have a column where they differ."""
+    found = order.sort(speedup.times(inputs.results).pipe(speedup.newest))
+    if found.empty:
+        return Section("Variants", "variants")
+    function = found["function"].iloc[0]
+    apart = [column for column in APART if several(found[column].astype(str))]
+    kept, verdicts = _kept(inputs.results), checks.verdicts(inputs)
+    rows = tuple(
+        Row(
+            (
+                text(row["variant"]),
+                text(row["workload"]),
+                measured(row),
+                ratio(row),
+                *(_kept_cell(row, metric, kept) for metric in KEPT),
+                replace(verdicts.get((row["variant"], row["device"]), missing("not checked")), note=""),
+                *(text(row[column]) for column in ("phase", "dtype", *apart)),
+                Cell(str(row["commit"])[:8] or "none", note=_origin(row)),
+            ),
+            order.tags(row),
+        )
+        for row in found.to_dict("records")
+    )
+    caption = f"{function}: times (median, 95 % interval). {speedup.MEANING}"
+    return Section("Variants", anchor(function, "variants"), (Table(caption, _columns(apart), rows),))
+
+
+def _columns(apart: list[str]) -> tuple[Column, ...]:
+    return (
+        *map(Column, ("Variant", "Workload")),
+        Column("Time", "seconds", "median, and the 95 % interval below it"),
+        Column("Speedup", "ratio", speedup.MEANING),
+        *KEPT.values(),
+        Column("Checks", note="of all workloads and dtypes, on the same device"),
+        *map(Column, ("Phase", "dtype", *(APART[column] for column in apart))),
+        Column("Commit", "code"),
+    )
+
+
+def measured(row: Mapping[Any, Any]) -> Cell:
+    """The value of a row with its interval, or the reason why there is none."""
+    if row["status"] != OK or pd.isna(row["value"]):
+        return Cell(
+            status=row["status"] if row["status"] != OK else "n/a", reason=row["reason"] or "no reason recorded"
+        )
+    low, high = (None if pd.isna(row[bound]) else float(row[bound]) for bound in ("low", "high"))
+    processes = "" if pd.isna(row["processes"]) else f"{row['processes']} processes"
+    samples = f"{len(row['samples'])} samples" if row["samples"] else ""
+    return Cell(float(row["value"]), low, high, note=", ".join(filter(None, (samples, processes))))
+
+
+def ratio(row: Mapping[Any, Any]) -> Cell:
+    """The speedup of a row; green or red only where the intervals of the two times lie apart."""
+    if row["variant"] == speedup.BASELINE and row["status"] == OK:
+        return Cell(row["speedup"], note="the baseline")
+    if pd.isna(row["speedup"]):
+        return missing(row["speedup_reason"] or "no time")
+    if not row["clear"]:
+        return Cell(row["speedup"], note="the intervals of the two times overlap, or one is unknown")
+    return Cell(row["speedup"], tone="good" if row["speedup"] > 1 else "bad")
+
+
+def _kept(results: pd.DataFrame) -> dict[tuple[str, ...], Mapping[Any, Any]]:
+    rows = speedup.newest(results[results["metric"].isin(list(KEPT))]).to_dict("records")
+    return {_kept_key(row, row["metric"]): row for row in rows}
+
+
+def _kept_key(row: Mapping[Any, Any], metric: str) -> tuple[str, ...]:
+    return (metric, *(str(row[name]) for name in ("variant", "workload", "dtype", "device", "machine")))
+
+
+def _kept_cell(row: Mapping[Any, Any], metric: str, kept: Mapping[tuple[str, ...], Mapping[Any, Any]]) -> Cell:
+    if row["phase"] == "inference":
+        return missing("no graph, nothing is saved")
+    found = kept.get(_kept_key(row, metric))
+    return measured(found) if found else missing("not measured")
+
+
+def text(value: Any) -> Cell:
+    """A name or setting as it stands; one that is empty was not recorded."""
+    return missing("not recorded") if pd.isna(value) or value == "" else Cell(str(value))
+
+
+def _origin(row: Mapping[Any, Any]) -> str:
+    date = "" if pd.isna(row["date"]) else row["date"].strftime("%Y-%m-%d %H:%M")
+    dirty = "changed working tree" if str(row["commit"]).endswith(DIRTY) else ""
+    named = {"source": row["source"], "run": row["run"], "protocol": row["protocol"]}
+    return ", ".join([*(f"{name} {value}" for name, value in named.items() if value), *filter(None, [date, dirty])])
