@@ -81,13 +81,13 @@ def prepare(spec: Spec, key: Key, apply: Callable[..., Any], seed: int = 0) -> C
 
 def as_tuple(outputs: Any) -> Outputs:
     """What a Function returned, as a tuple of tensors."""
-    return outputs if isinstance(outputs, tuple) else (outputs,)
+    return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
 
 
 def exact_inputs(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """The same values in float64, as leaves of their own, for the reference as the truth."""
     return tuple(
-        t.detach().double().requires_grad_(t.requires_grad)
+        t.detach().to(torch.float64, copy=True).requires_grad_(t.requires_grad)
         if isinstance(t, torch.Tensor) and t.is_floating_point()
         else t
         for t in inputs

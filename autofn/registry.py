@@ -73,9 +73,10 @@ def variants(name: str) -> tuple[Variant, ...]:
         raise unknown("there is no Function", name, names())
     files = sorted(path.stem for path in (FOLDER / name).glob("*.py"))
     kinds = "|".join(kind for kind in KINDS if kind not in DERIVED)
-    found = [Variant(name, kind, kind) for kind in DERIVED if kind not in spec(name).without]
+    found = [Variant(name, kind, kind) for kind in DERIVED]
     found += [Variant(name, stem, match[1]) for stem in files if (match := re.fullmatch(rf"({kinds})(_\w+)?", stem))]
-    return tuple(sorted(found, key=lambda variant: (KINDS.index(variant.kind), variant.name)))
+    there = [variant for variant in found if variant.name not in spec(name).without]
+    return tuple(sorted(there, key=lambda variant: (KINDS.index(variant.kind), variant.name)))
 
 
 def variant(function: str, name: str) -> Variant:
@@ -100,7 +101,13 @@ def load(function: str, name: str, device: str = "cpu") -> Callable[..., Any]:
         from .compiled import graph
 
         return graph(spec(function).reference)
-    module = importlib.import_module(f".functions.{function}.{name}", __package__)
+    try:
+        module = importlib.import_module(f".functions.{function}.{name}", __package__)
+    except ModuleNotFoundError as error:
+        lacking = (error.name or "").partition(".")[0]
+        if lacking == __name__.partition(".")[0]:
+            raise
+        raise NotImplementedError(f"{function} ({name}): needs {lacking!r}, which is not installed") from error
     apply: Callable[..., Any] = module.apply
     return apply
 

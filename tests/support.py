@@ -1,0 +1,172 @@
+"""What the tests of the core share: Functions planted for one test, a scratch copy of the package, and a clock."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+import autofn.functions
+from autofn import Spec, Tolerance, registry
+from autofn.case import Key, prepare
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "autofn"
+WORKLOADS = {"tiny": {"n": 6}, "small": {"n": 64}, "large": {"n": 128}}
+TOLERANCES = {
+    torch.float32: Tolerance(1e-6, 1e-6, "four roundings"),
+    torch.float64: Tolerance(1e-12, 1e-12, "four roundings"),
+}
+
+
+def square(x):
+    return x * x
+
+
+def square_inputs(n, *, dtype, device, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.randn(n, generator=generator).to(device, dtype).requires_grad_(),)
+
+
+def make_spec(**changes):
+    """y = x * x over n numbers, or what `changes` make of it."""
+    fields = {
+        "name": "square", "reference": square, "make_inputs": square_inputs, "workloads": WORKLOADS,
+        "tolerances": TOLERANCES, "version": "1",
+    }  # fmt: skip
+    return Spec(**{**fields, **changes})
+
+
+def case_of(apply=None, spec=None, variant="python", workload="tiny", dtype="float32"):
+    """A case of `spec` on the CPU, by default of the square."""
+    spec = spec or make_spec()
+    return prepare(spec, Key(spec.name, variant, workload, dtype, "cpu"), apply or spec.reference)
+
+
+class Clock:
+    """Time that passes only when somebody lets it."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+    def advance(self, seconds):
+        self.now += seconds
+
+
+DECLARATION = '''"""The square, `y = x * x`, planted by a test."""
+
+import torch
+
+from autofn import Spec, Tolerance
+
+from .reference import square
+
+
+def make_inputs(n, *, dtype, device, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.randn(n, generator=generator).to(device, dtype).requires_grad_(),)
+
+
+SPEC = Spec(
+    name="NAME",
+    reference=square,
+    make_inputs=make_inputs,
+    workloads={"tiny": {"n": 6}, "small": {"n": 64}, "large": {"n": 128}},
+    tolerances={
+        torch.float32: Tolerance(1e-6, 1e-6, "four roundings"),
+        torch.float64: Tolerance(1e-12, 1e-12, "four roundings"),
+    },
+    version="1",
+    without={"compile": "compiling it would take longer than the test"},
+)
+'''
+
+REFERENCE = '''"""The formula."""
+
+
+def square(x):
+    return x * x
+'''
+
+PYTHON = '''"""The square as a torch.autograd.Function."""
+
+import torch
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad_output
+
+
+apply = Square.apply
+'''
+
+
+def write_function(functions, name, declaration=DECLARATION, **variants):
+    """A folder `functions/name` with the square, its python variant, and further files by their stem."""
+    folder = functions / name
+    folder.mkdir(parents=True)
+    files = {"__init__": declaration.replace("NAME", name), "reference": REFERENCE, "python": PYTHON, **variants}
+    for stem, text in files.items():
+        (folder / f"{stem}.py").write_text(text)
+    return folder
+
+
+def plant(monkeypatch, functions):
+    """Makes the registry of this process find the folders of `functions`, and only those, until the test ends."""
+    monkeypatch.setattr(registry, "FOLDER", functions)
+    monkeypatch.setattr(autofn.functions, "__path__", [str(functions)])
+    registry.spec.cache_clear()
+    registry.variants.cache_clear()
+    for name in [name for name in sys.modules if name.startswith("autofn.functions.")]:
+        monkeypatch.delitem(sys.modules, name)
+    importlib.invalidate_caches()
+
+
+def unplant():
+    """Forgets what was planted; for the end of the fixture, after monkeypatch has put everything back."""
+    registry.spec.cache_clear()
+    registry.variants.cache_clear()
+    for name in [name for name in sys.modules if name.startswith("autofn.functions.")]:
+        del sys.modules[name]
+
+
+def scratch_package(folder, *, shipped=False):
+    """A copy of the package, without the extension; without the shipped Functions unless asked for."""
+    ignored = ["__pycache__", "*.so", "_build.json"]
+    shutil.copytree(PACKAGE, folder / "autofn", ignore=shutil.ignore_patterns(*ignored))
+    functions = folder / "autofn" / "functions"
+    if not shipped:
+        for path in functions.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+    return functions
+
+
+def environment(folder, **changes):
+    """The environment of a process that imports the package from `folder`, not the one under test."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOFN_", "ASV_"))}
+    return {**kept, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", "COLUMNS": "200", **changes}
+
+
+def python(*words, cwd, package=None, timeout=120, **changes):
+    """Runs this interpreter; the finished process, with its text."""
+    return subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=cwd, env=environment(package or cwd, **changes), capture_output=True, text=True, timeout=timeout,
+    )  # fmt: skip
