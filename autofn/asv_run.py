@@ -114,7 +114,7 @@ def _watch(task: dict[str, Any], watched: Path, root: Path) -> tuple[int, str]:
     script = Path(__file__).with_name("harness.py")
     with tempfile.TemporaryFile("w+") as output:
         # -P: the script's folder must not come before the installed packages.
-        command = [sys.executable, "-P", str(script), json.dumps(task)]
+        command = [sys.executable, "-P", str(script), "asv_worker", "work", json.dumps(task)]
         worker = subprocess.Popen(command, env=environment, stdout=output, stderr=sys.stderr)
         try:
             started = time.time()

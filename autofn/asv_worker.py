@@ -6,6 +6,7 @@ The two meet only at the installed package's `registry` and the Specs that it lo
 from __future__ import annotations
 
 import importlib
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -19,8 +20,9 @@ from .records import Journal
 COMPILED_KINDS = ("compile", "fused")
 
 
-def work(task: dict[str, Any]) -> None:
+def work(text: str) -> None:
     """Measures what the journal lacks. The last line printed says why a case that is not there is missing."""
+    task = json.loads(text)
     registry = importlib.import_module("autofn.registry")
     function = task["function"]
     if function not in registry.names():

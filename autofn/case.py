@@ -9,26 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .records import Key as Key
 from .spec import dtype_named
 
 if TYPE_CHECKING:
     from .spec import Spec
 
 Outputs = tuple[torch.Tensor, ...]
-
-
-@dataclass(frozen=True)
-class Key:
-    """The identity of a case."""
-
-    function: str
-    variant: str
-    workload: str
-    dtype: str
-    device: str
-
-    def __str__(self) -> str:
-        return f"{self.function}-{self.variant}-{self.workload}-{self.dtype}-{self.device}"
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,13 @@
-"""Loads this copy of the package under the name `autofn_harness`, beside the `autofn` of the commit under test.
+"""Loads this copy of the package under the name `autofn_harness`, beside the `autofn` that is installed.
 
 What measures must come from the working tree, else a better sampler looks like a regression of every commit; what is
-measured comes from the commit. asv's suites run this file by its path, and so does the worker process.
+measured comes from the build under test. asv's suites run this file by its path, and so do worker processes.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -33,5 +32,6 @@ def load() -> ModuleType:
 
 
 if __name__ == "__main__":
+    # harness.py MODULE FUNCTION ARGUMENT...: calls a function of this copy with strings.
     load()
-    importlib.import_module(f"{NAME}.asv_worker").work(json.loads(sys.argv[1]))
+    getattr(importlib.import_module(f"{NAME}.{sys.argv[1]}"), sys.argv[2])(*sys.argv[3:])

@@ -112,8 +112,7 @@ def _time(ready: Mapping[str, tuple[Case, dict[str, Any]]], phase: str, settings
     arms = {}
     for variant, (case, _) in ready.items():
         sample = _guarded(case, phase, settings, failures)
-        most = phases.POOL if phase == "backward" else None
-        arms[variant] = sample, sampling.calls_per_sample(sampling.warm_up(sample), most)
+        arms[variant] = sample, sampling.calls_per_sample(sampling.warm_up(sample))
     for variant, samples in sampling.interleave(arms, settings.budget_s).items():
         case, compilation = ready[variant]
         if variant in failures:

@@ -1,0 +1,152 @@
+"""The coordinator's side of worker processes: starting them, asking them, and saying why one has gone. No torch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from .channel import Channel, HangError, Listener, LostError, Message
+from .machine import SETTLED_ALLOCATOR
+
+# How long a process may take to start, an arm to load and compile, and a warm-up or a sample to come back.
+START_S, COMPILE_S, ANSWER_S = 120.0, 600.0, 120.0
+
+
+class ArmError(RuntimeError):
+    """An arm has no result; the message says why."""
+
+
+class UnavailableError(ArmError):
+    """An arm cannot run here."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """A Python with its packages, and what its processes run under.
+
+    allocator: "settled" keeps freed pages, "stock" is malloc as it comes. environment: further variables.
+    """
+
+    python: str = sys.executable
+    threads: int = 1
+    allocator: str = "settled"
+    environment: tuple[tuple[str, str], ...] = ()
+
+    def variables(self) -> dict[str, str]:
+        """The whole environment of a server."""
+        tunables = {"GLIBC_TUNABLES": SETTLED_ALLOCATOR} if self.allocator == "settled" else {}
+        return {
+            **os.environ,
+            "OMP_NUM_THREADS": str(self.threads),
+            # A pool of compiling processes would outlive the fork that started it.
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+            **tunables,
+            **dict(self.environment),
+        }
+
+
+@dataclass
+class Worker:
+    """A process: its connection, its id, and the connection of the one that forked it."""
+
+    channel: Channel
+    pid: int
+    parent: Channel
+
+    def ask(self, what: str, timeout_s: float, **arguments: Any) -> Message:
+        """The answer to a message. Raises ArmError where the arm failed, crashed or hangs, UnavailableError for n/a."""
+        try:
+            answer = self.channel.ask({"do": what, "with": arguments}, timeout_s)
+        except HangError as error:
+            os.kill(self.pid, signal.SIGKILL)
+            raise ArmError(f"hangs: {error}, so it was killed") from error
+        except LostError as error:
+            raise ArmError(f"the process was lost: {describe(self.status())}") from error
+        if "failed" in answer:
+            raise ArmError(answer["failed"])
+        if "unavailable" in answer:
+            raise UnavailableError(answer["unavailable"])
+        return answer
+
+    def status(self) -> int:
+        """The exit status, negative for a signal; waits for the end."""
+        status: int = self.parent.ask({"do": "wait", "pid": self.pid}, ANSWER_S)["status"]
+        return status
+
+    def end(self) -> None:
+        """Closes the connection, at which the process ends, and waits until it has."""
+        self.channel.close()
+        with suppress(LostError, HangError):
+            self.status()
+
+
+def describe(status: int) -> str:
+    """An exit status in words, such as "killed by SIGSEGV"."""
+    if status >= 0:
+        return f"exit status {status}"
+    name = signal.Signals(-status).name
+    return f"killed by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
+
+
+class Processes:
+    """All processes of a coordinator, one server a build. Use as a context manager: they end with it."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="autofn-")
+        self._path = Path(self._folder.name) / "arms"
+        self._listener = Listener(self._path)
+        self._servers: dict[Build, tuple[subprocess.Popen[bytes], Channel]] = {}
+        self._count = 0
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process, _ in self._servers.values():
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        self._listener.close()
+        self._folder.cleanup()
+
+    def server(self, build: Build, *, compiler: bool = False) -> Channel:
+        """The server of a build, started at first use; with the compiler imported where forks will need it."""
+        if build not in self._servers:
+            name = self._unique("server")
+            script = Path(__file__).parents[1] / "harness.py"
+            # -P: the script's folder must not come before the build's packages. A session of its own: Ctrl-C reaches
+            # the coordinator alone, which then ends all of them.
+            process = subprocess.Popen(
+                [build.python, "-P", str(script), "measure.worker", "serve", str(self._path), name],
+                env=build.variables(),
+                stdin=subprocess.DEVNULL,
+                stdout=sys.stderr.fileno(),
+                start_new_session=True,
+            )
+            channel, _ = self._listener.accept(name, START_S, alive=lambda: process.poll() is None)
+            self._servers[build] = process, channel
+        channel = self._servers[build][1]
+        if compiler:
+            channel.ask({"do": "compiler"}, START_S)
+        return channel
+
+    def fork(self, parent: Channel, name: str, **fields: Any) -> Worker:
+        """A new process forked from the one at `parent`; fields: what it is told."""
+        unique = self._unique(name)
+        parent.send({"do": "fork", "name": unique, "path": str(self._path), **fields})
+        channel, hello = self._listener.accept(unique, START_S)
+        return Worker(channel, hello["pid"], parent)
+
+    def _unique(self, name: str) -> str:
+        self._count += 1
+        return f"{name} #{self._count}"

@@ -1,0 +1,193 @@
+"""The processes of an arm. Three roles, each forked from the one before, all serving the coordinator's messages:
+
+server      one a build (a Python with its packages): has imported torch, and forks a template an arm;
+template    has loaded the variant and called every phase once, so all is imported and compiled; it forks generations;
+generation  prepares inputs of its own, warms up, and takes samples. It is the sampling unit: its pages, its layout.
+
+A fork costs 10 ms where a fresh interpreter costs 1.5 s, a compiled variant 1.2 s more.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+import time
+from dataclasses import asdict
+from typing import Any, NoReturn
+
+from .channel import Channel, LostError, Message, connect
+
+# The package whose registry is asked: the installed one, which need not be the one that this file belongs to.
+PACKAGE = "autofn"
+
+
+def serve(path: str, name: str) -> None:
+    """The server: answers until the coordinator goes away. path: the coordinator's socket."""
+    import torch
+
+    torch.set_num_threads(1)
+    importlib.import_module(f"{PACKAGE}.registry")
+    from ..case import prepare  # noqa: F401  (imported here once, for all forks)
+    from . import phases, sampling, saved  # noqa: F401
+
+    channel = connect(path, {"name": name, "pid": os.getpid()})
+    while True:
+        try:
+            message = channel.receive()
+        except LostError:
+            return
+        if message["do"] == "compiler":
+            _import_compiler()
+            channel.send({"ok": True})
+        elif message["do"] == "fork":
+            _fork(channel, message, Template)
+        elif message["do"] == "wait":
+            channel.send({"status": _wait(message["pid"])})
+
+
+def _import_compiler() -> None:
+    import torch._dynamo
+    import torch._inductor.compile_fx  # noqa: F401
+
+
+def _wait(pid: int) -> int:
+    """The exit status of a child, negative for a signal."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _fork(channel: Channel, message: Message, role: type[Role], *state: Any) -> None:
+    """Forks a process that serves as `role` on a connection of its own."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if os.fork():
+        return
+    channel.close()
+    _serve_and_exit(role, message, state)
+
+
+def _serve_and_exit(role: type[Role], message: Message, state: tuple[Any, ...]) -> NoReturn:
+    status = 0
+    try:
+        own = connect(message["path"], {"name": message["name"], "pid": os.getpid()})
+        role(own, message, *state).serve()
+    except LostError:
+        pass
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        status = 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+class Role:
+    """Answers messages by the method of their name; what a Function raises is an answer too."""
+
+    def __init__(self, channel: Channel, message: Message) -> None:
+        self.channel = channel
+        self.message = message
+
+    def serve(self) -> None:
+        while True:
+            message = self.channel.receive()
+            if message["do"] == "fork":
+                _fork(self.channel, message, Generation, self)
+                continue
+            if message["do"] == "wait":
+                self.channel.send({"status": _wait(message["pid"])})
+                continue
+            self.channel.send(self._answer(message))
+
+    def _answer(self, message: Message) -> Message:
+        try:
+            answer: Message = getattr(self, message["do"])(**message.get("with", {}))
+            return answer
+        except NotImplementedError as error:
+            return {"unavailable": str(error)}
+        except Exception as error:  # a Function may raise anything: it is the arm's result
+            return {"failed": f"{type(error).__name__}: {error}"}
+
+
+class Template(Role):
+    """Loads the variant, and calls every phase once so that generations find all imported and compiled."""
+
+    def __init__(self, channel: Channel, message: Message) -> None:
+        import torch
+
+        super().__init__(channel, message)
+        torch.set_num_threads(message["threads"])
+        registry = importlib.import_module(f"{PACKAGE}.registry")
+        self.spec = registry.spec(message["key"]["function"])
+        self.load = lambda: registry.load(self.spec.name, message["key"]["variant"], message["key"]["device"])
+        self.apply: Any = None
+
+    def prepare(self) -> Message:
+        """Loads, compiles; the seconds of the first call of each phase, the ledger, and what was compiled.
+
+        With more than one thread nothing may run before the fork: a child of a process that has had a parallel region
+        hangs in its own. The generations then compile for themselves, from the disk cache.
+        """
+        from .. import compiled
+
+        self.apply = self.load()
+        if self.message["threads"] > 1:
+            return {"first_call_s": {}, "compilation": None, "ledger": None}
+        before = compiled.counts()
+        found = first_calls(self.spec, self.message, self.apply)
+        counts = compiled.counts() - before
+        gc.collect()
+        gc.freeze()
+        return {**found, "compilation": asdict(counts)}
+
+
+def first_calls(spec: Any, message: Message, apply: Any) -> Message:
+    """Seconds of the very first call of each phase, compiling included, and the ledger of saved tensors."""
+    from ..case import Key, prepare
+    from . import phases
+    from .saved import ledger
+
+    case = prepare(spec, Key(**message["key"]), apply)
+    first = {}
+    for phase in message["phases"]:
+        begin = time.perf_counter()
+        phases.SAMPLE[phase](case, 1, time.perf_counter)
+        first[phase] = time.perf_counter() - begin
+    return {"first_call_s": first, "ledger": [asdict(entry) for entry in ledger(case)]}
+
+
+class Generation(Role):
+    """Inputs of its own, warmed, and samples on demand."""
+
+    def __init__(self, channel: Channel, message: Message, template: Template) -> None:
+        super().__init__(channel, {**template.message, **message})
+        self.template = template
+        self.case: Any = None
+
+    def prepare(self) -> Message:
+        """Makes the inputs and warms every phase; the shortest call of each phase in seconds."""
+        import torch
+
+        from ..case import Key, prepare
+        from . import phases, sampling
+
+        template = self.template
+        torch.set_num_threads(self.message["threads"])
+        self.case = prepare(template.spec, Key(**self.message["key"]), template.apply)
+        shortest = {}
+        for phase in self.message["phases"]:
+            timed = phases.SAMPLE[phase]
+            shortest[phase] = sampling.warm_up(lambda number, timed=timed: timed(self.case, number, time.perf_counter))
+        return {"call_s": shortest}
+
+    def sample(self, phase: str, number: int) -> Message:
+        """Seconds that `number` calls took. Some go before them, unclocked: another arm had the caches."""
+        from . import phases
+
+        timed = phases.SAMPLE[phase]
+        timed(self.case, 1 + number // 8, time.perf_counter)
+        return {"s": timed(self.case, number, time.perf_counter)}
