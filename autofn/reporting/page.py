@@ -19,6 +19,7 @@ from .model import FILTERS, Block, Cell, Column, Page, Plot, Section, Table, Tag
 from .units import interval, quantity
 
 ASSETS = Path(__file__).parent / "assets"
+SCRIPTS = ("common", "filter", "tables", "plots", "theme", "start")
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def render(page: Page, own: Link, links: Sequence[Link]) -> str:
         filters=_filters(page, blocks),
         numbers={id(plot): number for number, plot in enumerate(plots)},
         css=Markup(_asset("page.css")),
-        script=Markup(_asset("page.js")),
+        script=Markup(_script()),
         plotly=Markup(_plotly() if plots else ""),
         data=Markup(as_json({"plots": [_slim(plot) for plot in plots], "preset": dict(page.preset)})),
     )
@@ -142,6 +143,11 @@ def _template() -> jinja2.Template:
 
 def _asset(name: str) -> str:
     return (ASSETS / name).read_text(encoding="utf-8")
+
+
+def _script() -> str:
+    parts = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
+    return f'(() => {{\n"use strict";\n{parts}}})();'
 
 
 @cache

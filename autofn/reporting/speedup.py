@@ -13,7 +13,8 @@ CONDITIONS = [
     "machine", "commit", "source", "run", "file", "version", "protocol", "threads", "device_model", "driver", "torch",
     "allocator", "cache",
 ]  # fmt: skip
-SHOWN_APART = ["machine", "threads", "allocator", "cache"]
+# What may differ between results that are shown beside each other, and its title.
+SHOWN_APART = {"machine": "Machine", "threads": "Threads", "allocator": "Allocator", "cache": "Cache"}
 
 MEANING = (
     "Speedup is the ratio of the medians of interleaved samples in one run: time of the baseline `eager` / time; "
@@ -47,6 +48,11 @@ def newest(results: pd.DataFrame) -> pd.DataFrame:
     identity = ["function", "variant", "workload", "dtype", "device", "phase", "metric", *SHOWN_APART]
     ordered = results.sort_values("date", kind="stable", na_position="first")
     return ordered.drop_duplicates(identity, keep="last")
+
+
+def apart(rows: pd.DataFrame) -> list[str]:
+    """The conditions in which the rows differ: those that a table has a column for, and a plot a title."""
+    return [name for name in SHOWN_APART if rows[name].astype(str).nunique() > 1]
 
 
 def _reason(baseline: str, status: object) -> str:

@@ -12,11 +12,11 @@ from ... import registry
 from ...records import FAILED, OK, UNAVAILABLE
 from .. import order, speedup
 from ..inputs import Inputs
-from ..model import Badge, Cell, Column, Row, Section, Table, Tone, anchor, missing, several
+from ..model import Badge, Cell, Column, Row, Section, Table, Tone, anchor, missing
 from ..units import TIMES
 from . import checks
 
-GROUP = ["machine", "device", "dtype", "phase"]
+GROUP = ["device", "dtype", "phase"]
 CAPTION = (
     "Speedup over `eager`: geometric mean over the workloads (all of them, whatever the filter says), from the slowest "
     f"to the fastest below it, and what the checks say. {speedup.MEANING}"
@@ -25,19 +25,19 @@ Badges = Mapping[tuple[str, str], Badge]
 
 
 def section(inputs: Inputs) -> Section:
-    """One row a Function, phase, dtype, device and machine; a Function without a time is one row of n/a."""
+    """One row a Function, device, dtype, phase and conditions; a Function without a time is one row of n/a."""
     found = order.sort(speedup.newest(speedup.times(inputs.results)))
     variants = _variants(inputs.results)
-    machines = several(found["machine"])
+    apart = speedup.apart(found)
     columns = (
         Column("Function"),
         *(Column(name, "ratio", tags={"variant": name}) for name in variants),
-        *map(Column, ("Phase", "dtype", "Device", *(["Machine"] if machines else []))),
+        *map(Column, ("Device", "dtype", "Phase", *(speedup.SHOWN_APART[name] for name in apart))),
     )
     rows = tuple(
-        _without_machine(row, machines)
+        row
         for name in sorted({*registry.names(), *inputs.results["function"]})
-        for row in _rows(inputs.of(name), name, found[found["function"] == name], variants)
+        for row in _rows(inputs.of(name), name, found[found["function"] == name], variants, apart)
     )
     return Section("Functions and variants", "matrix", (Table(CAPTION, columns, rows),))
 
@@ -47,25 +47,22 @@ def _variants(results: pd.DataFrame) -> list[str]:
     return sorted({*declared, *results["variant"]} - {""}, key=order.variant_rank)
 
 
-def _without_machine(row: Row, machines: bool) -> Row:
-    return row if machines else replace(row, cells=row.cells[:-1])
-
-
-def _rows(inputs: Inputs, name: str, times: pd.DataFrame, variants: list[str]) -> Iterator[Row]:
+def _rows(inputs: Inputs, name: str, times: pd.DataFrame, variants: list[str], apart: list[str]) -> Iterator[Row]:
     badges = {key: checks.badge(cell) for key, cell in checks.verdicts(inputs).items()}
     formula = registry.summary(name) if name in registry.names() else ""
     link = f"{inputs.detail}#{anchor(name)}" if len(inputs.results) else ""
     head = Cell(name, link=link, note=formula)
-    for key, rows in times.groupby(GROUP, sort=False, dropna=False):
-        machine, device, dtype, phase = map(str, key)
+    for key, rows in times.groupby([*GROUP, *apart], sort=False, dropna=False):
+        told = tuple(Cell("" if value is pd.NA else str(value)) for value in key)
+        device = str(key[0])
         by_variant = {str(variant): found for variant, found in rows.groupby("variant")}
         cells = (_cell(name, variant, by_variant.get(variant), badges.get((variant, device))) for variant in variants)
         tags = {"function": name, **order.tags(rows.iloc[0].to_dict(), "workload", "variant")}
-        yield Row((head, *cells, *map(Cell, (phase, dtype, device, machine))), tags)
+        yield Row((head, *cells, *told), tags)
     if times.empty:
         for device in sorted({device for _, device in badges} or {""}):
             cells = (_absent(name, variant, badges.get((variant, device))) for variant in variants)
-            yield Row((head, *cells, *map(Cell, ("", "", device, ""))), {"function": name})
+            yield Row((head, *cells, Cell(device), *[Cell("")] * (2 + len(apart))), {"function": name})
 
 
 def _cell(function: str, variant: str, rows: pd.DataFrame | None, badge: Badge | None) -> Cell:

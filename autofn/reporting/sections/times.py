@@ -7,10 +7,9 @@ import pandas as pd
 from ...records import OK
 from .. import order, speedup
 from ..inputs import Inputs
-from ..model import Plot, Point, Section, Series, anchor, several
+from ..model import Plot, Point, Section, Series, anchor
 
 ONE_PLOT = ["device", "dtype", "phase"]
-APART = ["machine", "threads", "allocator", "cache"]
 
 
 def section(inputs: Inputs) -> Section:
@@ -19,7 +18,7 @@ def section(inputs: Inputs) -> Section:
     found = found[(found["status"] == OK) & (found["value"] > 0)]
     if found.empty:
         return Section("Time by workload", "times")
-    apart = [name for name in APART if several(found[name].astype(str))]
+    apart = speedup.apart(found)
     plots = tuple(_plot(rows, apart) for _, rows in found.groupby([*ONE_PLOT, *apart], sort=False, dropna=False))
     return Section("Time by workload", anchor(found["function"].iloc[0], "times"), plots)
 

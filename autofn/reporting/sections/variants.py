@@ -15,7 +15,7 @@ from ..inputs import Inputs
 from ..model import Cell, Column, Row, Section, Table, anchor, missing, several
 from . import checks
 
-APART = {"device": "Device", "machine": "Machine", "threads": "Threads", "allocator": "Allocator", "cache": "Cache"}
+TITLES = {"device": "Device", **speedup.SHOWN_APART}
 KEPT = {
     "saved_bytes": Column("Saved", "bytes", "what the saved-tensor hooks see, inputs and outputs among it"),
     "saved_new_bytes": Column("New", "bytes", "saved storages that are neither an input's nor an output's"),
@@ -28,7 +28,7 @@ def section(inputs: Inputs) -> Section:
     if found.empty:
         return Section("Variants", "variants")
     function = found["function"].iloc[0]
-    apart = [column for column in APART if several(found[column].astype(str))]
+    apart = [*(["device"] if several(found["device"]) else []), *speedup.apart(found)]
     kept, verdicts = _kept(inputs.results), checks.verdicts(inputs)
     rows = tuple(
         Row(
@@ -57,7 +57,7 @@ def _columns(apart: list[str]) -> tuple[Column, ...]:
         Column("Speedup", "ratio", speedup.MEANING),
         *KEPT.values(),
         Column("Checks", note="of all workloads and dtypes, on the same device"),
-        *map(Column, ("Phase", "dtype", *(APART[column] for column in apart))),
+        *map(Column, ("Phase", "dtype", *(TITLES[column] for column in apart))),
         Column("Commit", "code"),
     )
 

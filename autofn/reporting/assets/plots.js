@@ -1,0 +1,158 @@
+// Plots: drawn when they come into view, in the colours of the theme.
+const SYMBOLS = { eager: "circle", compile: "diamond", native: "square", python: "triangle-up", fused: "star", cpp: "x", triton: "pentagon" };
+const DASHES = ["solid", "dot", "dash", "dashdot"];
+const probe = element("span", { hidden: true });
+const drawn = new Set();
+const wide = { displaylogo: false, responsive: true, displayModeBar: false };
+
+function colour(name) {
+  probe.style.color = `var(--${name})`;
+  return getComputedStyle(probe).color;
+}
+
+// Plotly reads a few HTML tags in its texts: names of ours are never meant as such.
+const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+
+function seconds(value, short) {
+  const [factor, unit] = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]].find(([size]) => value >= size) || [1e-9, "ns"];
+  const digits = (value / factor).toPrecision(3);
+  return `${short ? Number(digits) : digits} ${unit}`;
+}
+
+function about(series, point) {
+  const bounds = point.low === undefined ? "" : ` (${seconds(point.low)} to ${seconds(point.high)})`;
+  const value = point.y === undefined ? "" : `${seconds(point.y)}${bounds}`;
+  return [`${series.name} · ${point.x}`, value, ...(point.note || "").split("\n")].filter(Boolean).map(plain).join("<br>");
+}
+
+const kept = (point) => FILTERS.every((name) => passes(name, (point.tags || {})[name]));
+
+// variety: tells variants of one kind apart; part: the lines of one variant, one a set of conditions.
+function trace(series, plot, { variety, part }) {
+  const points = series.points.filter(kept);
+  const look = SYMBOLS[series.look] ? series.look : "other";
+  const ink = colour(look);
+  const bound = (name) => points.map((point) => (point[name] === undefined ? 0 : Math.abs(point[name] - point.y)));
+  return {
+    type: "scatter",
+    mode: plot.lines ? "lines+markers" : "markers",
+    name: plain(series.tags.variant),
+    legendgroup: series.tags.variant,
+    showlegend: !part,
+    x: points.map((point) => plain(point.x)),
+    y: points.map((point) => point.y ?? null),
+    error_y: { type: "data", symmetric: false, array: bound("high"), arrayminus: bound("low"), color: ink, thickness: 1.2, width: 3 },
+    marker: { color: ink, symbol: (SYMBOLS[look] || "hexagon") + (variety % 2 ? "-open" : ""), size: plot.lines ? 7 : 9 },
+    line: { color: ink, width: 1.6, dash: DASHES[(variety + part) % DASHES.length] },
+    hovertext: points.map((point) => about(series, point)),
+    hoverinfo: "text",
+    offsetgroup: plot.lines ? undefined : plain(series.name),
+  };
+}
+
+// What could not be measured at a commit stands as a cross at the lower edge, with its reason.
+function gaps(shown, floor) {
+  const found = shown.flatMap((series) => series.points.filter((point) => point.y === undefined).map((point) => [series, point]));
+  return {
+    type: "scatter",
+    mode: "markers",
+    showlegend: false,
+    x: found.map(([, point]) => plain(point.x)),
+    y: found.map(() => floor),
+    marker: { symbol: "x-thin", size: 8, line: { color: colour("bad"), width: 1.5 } },
+    hovertext: found.map(([series, point]) => about(series, point)),
+    hoverinfo: "text",
+  };
+}
+
+function axis(extra) {
+  const line = colour("line");
+  return { gridcolor: line, linecolor: line, zeroline: false, automargin: true, ...extra };
+}
+
+function layout(plot, positions, range) {
+  return {
+    height: 304,
+    margin: { l: 8, r: 8, t: 10, b: 8 },
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { color: colour("soft"), size: 12, family: getComputedStyle(document.body).fontFamily },
+    hoverlabel: { align: "left", bgcolor: colour("panel"), bordercolor: colour("line"), font: { color: colour("ink") } },
+    hovermode: "closest",
+    dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
+    scattermode: plot.lines ? undefined : "group",
+    scattergap: plot.lines ? undefined : 0.5,
+    legend: { orientation: "h", y: -0.18, yanchor: "top", x: 0 },
+    showlegend: true,
+    xaxis: axis({ type: "category", categoryorder: "array", categoryarray: positions, range: [-0.5, positions.length - 0.5] }),
+    yaxis: axis({ type: "log", range: range.map(Math.log10), ...ticks(range), title: { text: plain(plot.y_title), standoff: 6 } }),
+  };
+}
+
+// Round values on a log axis: the coarsest steps that give four, else the finest.
+function ticks([low, high]) {
+  const steps = [[1], [1, 3], [1, 2, 5], [1, 1.5, 2, 3, 4, 5, 7], [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9]];
+  const decades = Array.from({ length: 24 }, (_, index) => index - 12);
+  const within = (chosen) => decades.flatMap((power) => chosen.map((step) => Number(`${step}e${power}`))).filter((y) => y >= low && y <= high);
+  const tickvals = steps.map(within).find((found) => found.length >= 4) || within(steps.at(-1));
+  return { tickvals, ticktext: tickvals.map((value) => seconds(value, true)) };
+}
+
+function place(series, plot) {
+  const kin = [...new Set(plot.series.filter((other) => other.look === series.look).map((other) => other.tags.variant))];
+  const parts = plot.series.filter((other) => other.tags.variant === series.tags.variant);
+  return { variety: kin.indexOf(series.tags.variant), part: parts.indexOf(series) };
+}
+
+function draw(figure) {
+  const plot = data.plots[figure.dataset.plot];
+  const shown = plot.series.filter(kept);
+  const traces = shown.map((series) => trace(series, plot, place(series, plot)));
+  const ends = shown.flatMap((series) => series.points.filter(kept)).flatMap((point) => [point.low, point.y, point.high]);
+  const known = ends.filter((value) => value > 0);
+  const range = known.length ? [Math.min(...known) / 1.25, Math.max(...known) * 1.2] : [1e-6, 1];
+  traces.push(gaps(shown, range[0] * 1.06));
+  const used = new Set(shown.flatMap((series) => series.points.filter(kept).map((point) => point.x)));
+  const positions = plot.positions.filter((name) => used.has(name)).map(plain);
+  drawn.add(figure);
+  return Plotly.react(figure.querySelector(".canvas"), traces, layout(plot, positions, range), wide);
+}
+
+const visible = (figure) => !figure.closest("[hidden]");
+
+function redraw() {
+  for (const figure of drawn) if (visible(figure)) draw(figure);
+  for (const details of all(".values[open]")) tabulate(details);
+}
+
+function tabulate(details) {
+  all("table", details).forEach((old) => old.remove());
+  if (!details.open) return;
+  const plot = data.plots[details.closest("figure").dataset.plot];
+  const shown = plot.series.filter(kept);
+  const head = (text, scope) => Object.assign(element("th", { textContent: text }), { scope });
+  const cell = (series, name) => {
+    const point = series.points.find((found) => found.x === name);
+    const told = !point ? "" : point.y === undefined ? (point.note || "").split("\n").pop() : seconds(point.y);
+    return element("td", { textContent: told, className: "num" });
+  };
+  const rows = plot.positions.map((name) =>
+    element("tr", {}, head(name, "row"), ...shown.map((series) => cell(series, name))));
+  details.append(element("table", {},
+    element("thead", {}, element("tr", {}, head(plot.x_title, "col"), ...shown.map((series) => head(series.name, "col")))),
+    element("tbody", {}, ...rows)));
+}
+
+function watchPlots() {
+  const watcher = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      watcher.unobserve(entry.target);
+      draw(entry.target);
+    }
+  }, { rootMargin: "300px" });
+  for (const figure of all("figure.plot")) {
+    watcher.observe(figure);
+    figure.querySelector("details").addEventListener("toggle", (event) => tabulate(event.target));
+  }
+}
