@@ -70,6 +70,12 @@ class Record:
 
 
 COLUMNS = tuple(entry.name for entry in fields(Record))
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(COLUMNS, (str,)),
+    **dict.fromkeys(("value", "low", "high", "number", "processes", "threads"), (int, float, type(None))),
+    "samples": (tuple,),
+    "detail": (dict,),
+}
 REQUIRED = COLUMNS[: COLUMNS.index("value")]
 
 
@@ -86,8 +92,11 @@ def from_line(line: str) -> Record:
     if not isinstance(found, dict):
         raise ValueError(f"a record is a JSON object, got {type(found).__name__}")
     known = {name: value for name, value in found.items() if name in COLUMNS}
-    if "samples" in known:
+    if isinstance(known.get("samples"), list) and all(isinstance(n, (int, float)) for n in known["samples"]):
         known["samples"] = tuple(known["samples"])
+    for name, value in known.items():
+        if not isinstance(value, _KINDS[name]):
+            raise ValueError(f"a record's {name} cannot be {value!r}")
     try:
         return Record(**known)
     except TypeError as error:
@@ -115,7 +124,7 @@ class Journal:
         """What is in the file. A line that a kill cut short is left out."""
         if not self.path.exists():
             return
-        for line in self.path.read_text().splitlines():
+        for line in self.path.read_text(errors="replace").splitlines():
             if line.strip():
                 try:
                     yield from_line(line)

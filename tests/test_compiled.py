@@ -1,0 +1,119 @@
+"""Compiled means one graph, or an error; the counters say what was compiled."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from autofn import compiled
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled():
+    compiled.forget()
+    yield
+    compiled.forget()
+
+
+def since(before):
+    return compiled.counts() - before
+
+
+def test_nothing_is_compiled_before_the_first_call():
+    code = (
+        "import sys, autofn.compiled as c; f = c.graph(abs);"
+        "print('torch' in sys.modules, 'torch._dynamo' in sys.modules, c.counts()); c.forget();"
+        "print('torch' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found == "False False Counts(graphs=0, kernels=0, recompilations=0)\nFalse\n"
+
+
+def test_a_graph_is_called_like_its_function_and_compiled_once():
+    @compiled.graph
+    def twice(x):
+        """Twice x."""
+        return torch.sin(x) * 2
+
+    before = compiled.counts()
+    x = torch.ones(5)
+    for _ in range(3):
+        torch.testing.assert_close(twice(x), torch.sin(x) * 2)
+    assert since(before) == compiled.Counts(graphs=1, kernels=1, recompilations=0)
+    assert (twice.__name__, twice.__doc__) == ("twice", "Twice x.")
+
+
+def test_a_graph_break_is_an_error():
+    @compiled.graph
+    def breaks(x):
+        torch._dynamo.graph_break()
+        return x + 1
+
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        breaks(torch.ones(3))
+
+
+def test_past_the_recompile_limit_a_call_raises_and_never_runs_eagerly():
+    @compiled.graph
+    def twice(x):
+        return x + x
+
+    # A rank is always specialised on, while sizes and numbers may become dynamic.
+    with torch._dynamo.config.patch(recompile_limit=2):
+        twice(torch.ones(1))
+        twice(torch.ones(1, 1))
+        with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
+            twice(torch.ones(1, 1, 1))
+
+
+def test_another_dtype_counts_as_a_recompilation():
+    @compiled.graph
+    def twice(x):
+        return x + x
+
+    twice(torch.ones(3))
+    before = compiled.counts()
+    twice(torch.ones(3, dtype=torch.float64))
+    found = since(before)
+    assert (found.graphs, found.recompilations) == (1, 1)
+
+
+def test_after_forget_it_is_compiled_anew_and_not_recompiled():
+    @compiled.graph
+    def twice(x):
+        return x + x
+
+    twice(torch.ones(3))
+    compiled.forget()
+    before = compiled.counts()
+    twice(torch.ones(4))
+    found = since(before)
+    assert (found.graphs, found.recompilations) == (1, 0)
+
+
+def test_within_replayable_a_compiled_backward_may_run_twice():
+    @compiled.graph
+    def wave(x):
+        return torch.sin(x).exp()
+
+    x = torch.ones(5, requires_grad=True)
+    with compiled.replayable():
+        y = wave(x)
+        first = torch.autograd.grad(y, x, torch.ones(5), retain_graph=True)
+        second = torch.autograd.grad(y, x, torch.ones(5), retain_graph=True)
+    assert torch.equal(first[0], second[0])
+
+
+def test_replayable_puts_the_setting_back_after_an_error():
+    import torch._functorch.config as config
+
+    before = config.donated_buffer
+    with pytest.raises(ZeroDivisionError), compiled.replayable():
+        assert config.donated_buffer is False
+        _ = 1 / 0
+    assert config.donated_buffer == before
