@@ -27,3 +27,11 @@ def above_zero(who: str, **numbers: float) -> None:
     for name, number in numbers.items():
         if not number > 0:
             raise ValueError(f"{who}: {name} must be above 0, got {number}")
+
+
+def shape(who: str, name: str, tensor: torch.Tensor, expected: tuple[int | None, ...]) -> None:
+    """Raises ValueError unless `tensor` has the expected sizes; None stands for any size."""
+    sizes = tensor.shape
+    if len(sizes) != len(expected) or any(want not in (None, got) for want, got in zip(expected, sizes, strict=True)):
+        rule = ", ".join("*" if size is None else str(size) for size in expected)
+        raise ValueError(f"{who}: {name} must have shape [{rule}], got {list(sizes)}")
