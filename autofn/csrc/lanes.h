@@ -1,0 +1,71 @@
+// Vectors in the float type of the arithmetic (float for half types), loaded from and stored to any float type.
+#pragma once
+
+#include <ATen/OpMathType.h>
+#include <ATen/cpu/vec/functional.h>
+
+#include <algorithm>
+
+namespace autofn {
+
+// As many elements as one vector of scalar_t holds.
+template <typename scalar_t>
+struct Lanes {
+  using Wide = at::opmath_type<scalar_t>;
+  static constexpr int kParts = sizeof(Wide) / sizeof(scalar_t);
+  using Vec = at::vec::VectorizedN<Wide, kParts>;
+  static constexpr int64_t kWidth = Vec::size();
+
+  // Lanes past count are 0.
+  static Vec load(const scalar_t* from, int64_t count = kWidth) {
+    const auto narrow = at::vec::Vectorized<scalar_t>::loadu(from, count);
+    if constexpr (kParts == 1) {
+      return narrow;
+    } else {
+      return at::vec::convert<Wide, kParts, scalar_t, 1>(at::vec::VectorizedN<scalar_t, 1>(narrow));
+    }
+  }
+
+  static void store(const Vec& values, scalar_t* to, int64_t count = kWidth) {
+    if constexpr (kParts == 1) {
+      values.store(to, static_cast<int>(count));
+    } else {
+      const at::vec::Vectorized<scalar_t> narrow = at::vec::convert<scalar_t, 1, Wide, kParts>(values);
+      narrow.store(to, static_cast<int>(count));
+    }
+  }
+
+  // The accumulators are kept in the wide type, so they are loaded and stored without conversion.
+  static Vec load_wide(const Wide* from, int64_t count = kWidth) { return Vec::loadu(from, count); }
+  static void store_wide(const Vec& values, Wide* to, int64_t count = kWidth) {
+    values.store(to, static_cast<int>(count));
+  }
+};
+
+// body(offset, count) for every vector of n elements; count is a constant but for the last one.
+template <typename scalar_t, typename Body>
+void for_lanes(int64_t n, Body body) {
+  constexpr int64_t width = Lanes<scalar_t>::kWidth;
+  int64_t i = 0;
+  for (; i + width <= n; i += width) body(i, width);
+  if (i < n) body(i, n - i);
+}
+
+// The sum over n elements of term(offset, count), a vector that is 0 past count. Four sums run at once: one alone
+// would wait for each addition before the next.
+template <typename scalar_t, typename Term>
+at::opmath_type<scalar_t> sum_lanes(int64_t n, Term term) {
+  using Vec = typename Lanes<scalar_t>::Vec;
+  using Wide = typename Lanes<scalar_t>::Wide;
+  constexpr int64_t width = Lanes<scalar_t>::kWidth;
+  Vec sums[4] = {Vec(0), Vec(0), Vec(0), Vec(0)};
+  int64_t i = 0;
+  for (; i + 4 * width <= n; i += 4 * width) {
+    for (int k = 0; k < 4; ++k) sums[k] = sums[k] + term(i + k * width, width);
+  }
+  for (; i < n; i += width) sums[0] = sums[0] + term(i, std::min(width, n - i));
+  return at::vec::vec_reduce_all<Wide, Lanes<scalar_t>::kParts>(
+      [](auto a, auto b) { return a + b; }, (sums[0] + sums[1]) + (sums[2] + sums[3]));
+}
+
+}  // namespace autofn
