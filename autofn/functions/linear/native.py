@@ -1,0 +1,5 @@
+"""PyTorch's own operator."""
+
+from torch.nn.functional import linear as apply
+
+__all__ = ["apply"]
