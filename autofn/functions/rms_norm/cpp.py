@@ -1,0 +1,5 @@
+"""Root-mean-square normalisation from the C++ extension: kernel.cpp, on CUDA kernel.cu."""
+
+from autofn import extension
+
+apply = extension.operator("rms_norm")

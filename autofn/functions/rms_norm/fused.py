@@ -1,0 +1,53 @@
+"""Root-mean-square normalisation with a compiled forward and a compiled backward, one kernel each."""
+
+import torch
+
+from autofn.compiled import graph
+from autofn.refusal import refuse_double_backward
+
+from .inputs import check, widened
+
+
+@graph
+def forward(x, weight, eps):
+    wide = widened(x)
+    inverse = torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
+    return (wide * inverse * weight).to(x.dtype), inverse
+
+
+@graph
+def backward(grad_output, x, weight, inverse, needs_weight):
+    wide, grad = widened(x), widened(grad_output)
+    grad_x = grad_weight = None
+    if weight is not None:
+        scaled = grad * weight
+        mean = (scaled * wide).mean(-1, keepdim=True)
+        grad_x = (inverse * (scaled - wide * inverse.square() * mean)).to(x.dtype)
+    if needs_weight:
+        grad_weight = (grad * wide * inverse).sum_to_size(x.shape[-1]).to(x.dtype)
+    return grad_x, grad_weight
+
+
+class RmsNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(x, weight, eps):
+        check(x, weight, eps)
+        return forward(x, weight, eps)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, weight, _ = inputs
+        _, inverse = output
+        ctx.mark_non_differentiable(inverse)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, weight if ctx.needs_input_grad[0] else None, inverse)
+
+    @staticmethod
+    @refuse_double_backward("rms_norm (fused)")
+    def backward(ctx, grad_output, _):
+        x, weight, inverse = ctx.saved_tensors
+        return *backward(grad_output, x, weight, inverse, ctx.needs_input_grad[1]), None
+
+
+def apply(x, weight, eps):
+    return RmsNorm.apply(x, weight, eps)[0]

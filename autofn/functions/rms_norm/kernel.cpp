@@ -1,0 +1,190 @@
+// Root-mean-square normalisation on the CPU. The formula and what is saved: see __init__.py.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include <cmath>
+
+#include "../../csrc/columns.h"
+#include "../../csrc/find.h"
+#include "../../csrc/refuse.h"
+#include "inputs.h"
+
+namespace {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+using Pair = std::tuple<Tensor, Tensor>;
+
+using autofn::rms_norm::check_inputs;
+using autofn::rms_norm::empty_row_numbers;
+
+// y = x * r * weight, and r.
+template <typename scalar_t>
+at::opmath_type<scalar_t> normalise_row(
+    scalar_t* y, const scalar_t* x, const scalar_t* weight, int64_t features, double eps) {
+  using L = autofn::Lanes<scalar_t>;
+  using Wide = typename L::Wide;
+  const Wide squares = autofn::sum_lanes<scalar_t>(features, [&](int64_t i, int64_t n) {
+    const auto v = L::load(x + i, n);
+    return v * v;
+  });
+  const Wide inverse = 1 / std::sqrt(squares / features + static_cast<Wide>(eps));
+  const typename L::Vec r(inverse);
+  autofn::for_lanes<scalar_t>(
+      features, [&](int64_t i, int64_t n) { L::store(L::load(x + i, n) * r * L::load(weight + i, n), y + i, n); });
+  return inverse;
+}
+
+Pair forward_cpu(const Tensor& x_in, const Tensor& weight_in, double eps) {
+  check_inputs(x_in, weight_in, eps);
+  const Tensor x = x_in.contiguous(), weight = weight_in.contiguous();
+  const int64_t features = weight.numel();
+  Tensor y = at::empty_like(x), inverse = empty_row_numbers(x);
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, x.scalar_type(), "rms_norm_forward_cpu", [&] {
+    auto* py = y.mutable_data_ptr<scalar_t>();
+    auto* r = inverse.mutable_data_ptr<at::opmath_type<scalar_t>>();
+    const auto* px = x.const_data_ptr<scalar_t>();
+    const auto* w = weight.const_data_ptr<scalar_t>();
+    at::parallel_for(0, inverse.numel(), autofn::row_grain(features), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        r[row] = normalise_row(py + row * features, px + row * features, w, features, eps);
+    });
+  });
+  return {y, inverse};
+}
+
+// The gradients of one row; no grad_x without weight, no sums without need.
+template <typename scalar_t>
+struct RowGradient {
+  using L = autofn::Lanes<scalar_t>;
+  using Wide = typename L::Wide;
+
+  scalar_t* grad_x;
+  Wide* sums;
+  const scalar_t* grad_output;
+  const scalar_t* x;
+  const scalar_t* weight;
+  int64_t features;
+
+  void compute(Wide inverse) const {
+    const Wide dot = add_weight_gradient(typename L::Vec(inverse));
+    if (grad_x) write_grad_x(typename L::Vec(inverse), typename L::Vec(inverse * inverse * inverse * (dot / features)));
+  }
+
+  // sums += grad_output * x * r; returns the sum of grad_output * weight * x.
+  Wide add_weight_gradient(typename L::Vec r) const {
+    return autofn::sum_lanes<scalar_t>(features, [&](int64_t i, int64_t n) {
+      const auto product = L::load(grad_output + i, n) * L::load(x + i, n);
+      if (sums) L::store_wide(L::load_wide(sums + i, n) + product * r, sums + i, n);
+      return weight ? product * L::load(weight + i, n) : product;
+    });
+  }
+
+  void write_grad_x(typename L::Vec r, typename L::Vec along_x) const {
+    autofn::for_lanes<scalar_t>(features, [&](int64_t i, int64_t n) {
+      const auto scaled = L::load(grad_output + i, n) * L::load(weight + i, n);
+      L::store(r * scaled - along_x * L::load(x + i, n), grad_x + i, n);
+    });
+  }
+};
+
+// grad_x where weight is given, grad_weight where it is needed.
+Pair backward_cpu(
+    const Tensor& grad_output_in,
+    const Tensor& x_in,
+    const OptionalTensor& weight_in,
+    const Tensor& inverse,
+    bool needs_weight) {
+  const Tensor grad_output = grad_output_in.contiguous(), x = x_in.contiguous();
+  const Tensor weight = weight_in ? weight_in->contiguous() : Tensor();
+  const int64_t features = x.size(-1);
+  Tensor grad_x = weight_in ? at::empty_like(x) : Tensor();
+  Tensor partial = needs_weight ? autofn::partial_sums(x, features) : Tensor();
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, x.scalar_type(), "rms_norm_backward_cpu", [&] {
+    using Wide = at::opmath_type<scalar_t>;
+    auto* gx = weight_in ? grad_x.mutable_data_ptr<scalar_t>() : nullptr;
+    auto* sums = needs_weight ? partial.mutable_data_ptr<Wide>() : nullptr;
+    const auto* w = weight_in ? weight.const_data_ptr<scalar_t>() : nullptr;
+    const auto* g = grad_output.const_data_ptr<scalar_t>();
+    const auto* px = x.const_data_ptr<scalar_t>();
+    const auto* r = inverse.const_data_ptr<Wide>();
+    at::parallel_for(0, inverse.numel(), autofn::row_grain(features), [&](int64_t begin, int64_t end) {
+      auto* own = sums ? autofn::own_sums(sums, features) : nullptr;
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t first = row * features;
+        RowGradient<scalar_t>{gx ? gx + first : nullptr, own, g + first, px + first, w, features}.compute(r[row]);
+        if (own) autofn::carry<scalar_t>(own, features, row + 1 - begin);
+      }
+    });
+  });
+  return {grad_x, needs_weight ? autofn::total(partial, x.scalar_type()) : Tensor()};
+}
+
+Pair forward_meta(const Tensor& x, const Tensor& weight, double eps) {
+  check_inputs(x, weight, eps);
+  return {at::empty_like(x, at::MemoryFormat::Contiguous), empty_row_numbers(x)};
+}
+
+Pair backward_meta(
+    const Tensor& grad_output,
+    const Tensor& x,
+    const OptionalTensor& weight,
+    const Tensor& inverse,
+    bool needs_weight) {
+  return {
+      weight ? at::empty_like(x, at::MemoryFormat::Contiguous) : Tensor(),
+      needs_weight ? at::empty_symint({x.sym_size(-1)}, x.options()) : Tensor()};
+}
+
+Pair call_forward(const Tensor& x, const Tensor& weight, double eps) {
+  static const auto op = autofn::find<decltype(forward_cpu)>("autofn::rms_norm_forward");
+  return op.call(x, weight, eps);
+}
+
+class RmsNorm : public torch::autograd::Function<RmsNorm> {
+ public:
+  static Tensor forward(torch::autograd::AutogradContext* ctx, const Tensor& x, const Tensor& weight, double eps) {
+    at::AutoDispatchBelowADInplaceOrView guard;
+    const auto [y, inverse] = call_forward(x, weight, eps);
+    ctx->save_for_backward({x, x.requires_grad() ? weight : Tensor(), inverse});
+    return y;
+  }
+
+  static torch::autograd::variable_list backward(
+      torch::autograd::AutogradContext* ctx, const torch::autograd::variable_list& grad_outputs) {
+    static const auto op = autofn::find<decltype(backward_cpu)>("autofn::rms_norm_backward");
+    const auto saved = ctx->get_saved_variables();
+    const auto weight = ctx->needs_input_grad(0) ? OptionalTensor(saved[1]) : std::nullopt;
+    const auto [grad_x, grad_weight] = op.call(grad_outputs[0], saved[0], weight, saved[2], ctx->needs_input_grad(1));
+    return {grad_x, grad_weight, Tensor()};
+  }
+};
+
+Tensor forward(const Tensor& x, const Tensor& weight, double eps) { return std::get<0>(call_forward(x, weight, eps)); }
+
+Tensor forward_autograd(const Tensor& x, const Tensor& weight, double eps) { return RmsNorm::apply(x, weight, eps); }
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(autofn, m) {
+  m.def("rms_norm(Tensor x, Tensor weight, float eps) -> Tensor");
+  m.def("rms_norm_forward(Tensor x, Tensor weight, float eps) -> (Tensor y, Tensor inverse_rms)");
+  m.def(
+      "rms_norm_backward(Tensor grad_output, Tensor x, Tensor? weight, Tensor inverse_rms, bool needs_weight) -> "
+      "(Tensor, Tensor)");
+}
+TORCH_LIBRARY_IMPL(autofn, CompositeExplicitAutograd, m) { m.impl("rms_norm", &forward); }
+TORCH_LIBRARY_IMPL(autofn, CPU, m) {
+  m.impl("rms_norm_forward", &forward_cpu);
+  m.impl("rms_norm_backward", &backward_cpu);
+}
+TORCH_LIBRARY_IMPL(autofn, Meta, m) {
+  m.impl("rms_norm_forward", &forward_meta);
+  m.impl("rms_norm_backward", &backward_meta);
+}
+TORCH_LIBRARY_IMPL(autofn, Autograd, m) {
+  m.impl("rms_norm", &forward_autograd);
+  AUTOFN_REFUSE_DOUBLE_BACKWARD(m, "rms_norm_backward");
+}
