@@ -1,0 +1,5 @@
+"""The long-term-memory cell from the C++ extension: kernel.cpp, on CUDA kernel.cu."""
+
+from autofn import extension
+
+apply = extension.operator("lltm")
