@@ -62,8 +62,7 @@ class ClippedRelu : public torch::autograd::Function<ClippedRelu> {
 
   static torch::autograd::variable_list backward(
       torch::autograd::AutogradContext* ctx, const torch::autograd::variable_list& grad_outputs) {
-    static const auto op =
-        autofn::find<Tensor(const Tensor&, const Tensor&, double)>("autofn::clipped_relu_backward");
+    static const auto op = autofn::find<Tensor(const Tensor&, const Tensor&, double)>("autofn::clipped_relu_backward");
     const double clip = ctx->saved_data["clip"].toDouble();
     return {op.call(grad_outputs[0], ctx->get_saved_variables()[0], clip), Tensor()};
   }
