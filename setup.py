@@ -126,6 +126,15 @@ def build_ext_or_reason(base: Any, record: dict[str, Any]) -> Any:
                 self.extensions = []
             write_record(self.get_finalized_command("build_py"), record)
 
+        def build_extensions(self) -> None:
+            # kernel.cpp and kernel.cu of one folder would both be compiled to kernel.o.
+            names = self.compiler.object_filenames
+            self.compiler.object_filenames = lambda sources, *args, **keywords: [
+                f"{name}.cuda.o" if source.endswith(".cu") else name
+                for source, name in zip(sources, names(sources, *args, **keywords), strict=True)
+            ]
+            super().build_extensions()
+
     return BuildOrSayWhy
 
 
