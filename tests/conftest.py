@@ -1,0 +1,59 @@
+"""Where compiled kernels are kept, one thread, and the table of cases: every test over Functions loops over it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+# Before torch is imported: compiled kernels stay in the checkout, so that a second run compiles nothing.
+ROOT = Path(__file__).parents[1]
+os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(ROOT / "build" / "inductor"))
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
+
+from autofn import registry  # noqa: E402
+from autofn.spec import dtype_named  # noqa: E402
+
+torch.set_num_threads(1)
+
+COMPILED = ("compile", "fused")
+
+
+def cases(
+    *workloads: str, dtypes: tuple[str, ...] | None = None, kinds: tuple[str, ...] = registry.KINDS
+) -> pytest.MarkDecorator:
+    """Parametrise by Function, variant, workload and dtype, with ids such as `rms_norm-cpp-small-float32`.
+
+    Compiled variants are there in float32 only, for the time that they take.
+    """
+    table = [
+        pytest.param(name, variant.name, workload, dtype_named(dtype), id=f"{name}-{variant.name}-{workload}-{dtype}")
+        for name in registry.names()
+        for variant in registry.variants(name)
+        for workload in workloads
+        for dtype in registry.spec(name).dtypes
+        if variant.kind in kinds
+        and (dtypes is None or dtype in dtypes)
+        and (variant.kind not in COMPILED or dtype == "float32")
+    ]
+    return pytest.mark.parametrize(("name", "variant", "workload", "dtype"), table)
+
+
+every_case = cases("tiny", "small")
+every_variant = cases("tiny", dtypes=("float32",))
+
+
+@pytest.fixture
+def load():
+    """`load(name, variant)`: the callable, or the test is skipped with the reason why it cannot run here."""
+
+    def load_or_skip(name: str, variant: str):
+        reason = registry.unavailable(name, variant)
+        if reason:
+            pytest.skip(reason)
+        return registry.load(name, variant)
+
+    yield load_or_skip
+    # A compiled function keeps eight compilations and then raises: each test starts with none.
+    torch._dynamo.reset()

@@ -1,0 +1,165 @@
+"""What every variant of every Function must do; the cases come from the registry."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from conftest import COMPILED, cases, every_case, every_variant
+from torch.utils._python_dispatch import TorchDispatchMode
+from truth import assert_matches, evaluate, fresh, prepared, truth
+
+from autofn import registry
+from autofn.case import as_tuple
+
+cpp_variant = cases("tiny", dtypes=("float32",), kinds=("cpp",))
+in_float64 = cases("tiny", dtypes=("float32", "float64"))
+
+# Dynamo looks at the .grad of all that a graph is given, saved outputs too, and torch warns of its own look.
+pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+
+
+def leaves_of(inputs):
+    return [t for t in inputs if isinstance(t, torch.Tensor) and t.requires_grad]
+
+
+@every_case
+def test_output_and_gradients_match_the_float64_reference(name, variant, workload, dtype, load):
+    spec = registry.spec(name)
+    case = prepared(spec, variant, workload, dtype, load(name, variant))
+
+    got = evaluate(spec, case.apply, case.inputs, case.grad_outputs)
+
+    assert_matches(spec, got, truth(spec, case.inputs, case.grad_outputs), dtype)
+
+
+@every_case
+def test_two_backwards_of_one_graph_agree_bit_for_bit(name, variant, workload, dtype, load):
+    if registry.variant(name, variant).kind in COMPILED:
+        pytest.skip("a compiled graph gives its buffers away in the backward")
+    spec = registry.spec(name)
+    case = prepared(spec, variant, workload, dtype, load(name, variant))
+    outputs = as_tuple(case.apply(*fresh(spec, case.inputs)))
+
+    first = torch.autograd.grad(outputs, case.leaves, case.grad_outputs, retain_graph=True, allow_unused=True)
+    second = torch.autograd.grad(outputs, case.leaves, case.grad_outputs, retain_graph=True, allow_unused=True)
+
+    assert all(a is b or torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def strided(tensor):
+    """The same values, every second element of a wider memory, with the last two dimensions swapped in memory."""
+    if not isinstance(tensor, torch.Tensor):
+        return tensor
+    wide = torch.zeros(*tensor.shape, 2, dtype=tensor.dtype)
+    if tensor.dim() > 1:
+        wide = wide.transpose(0, 1).contiguous().transpose(0, 1)
+    wide[..., 0] = tensor.detach()
+    return wide[..., 0].requires_grad_(tensor.requires_grad)
+
+
+@every_variant
+def test_strided_arguments_give_the_same_as_contiguous_ones(name, variant, workload, dtype, load):
+    spec = registry.spec(name)
+    case = prepared(spec, variant, workload, dtype, load(name, variant))
+    inputs = tuple(strided(t) for t in case.inputs)
+    grads = tuple(strided(grad) for grad in case.grad_outputs)
+    assert not any(t.is_contiguous() for t in leaves_of(inputs))
+
+    got = evaluate(spec, case.apply, inputs, grads)
+
+    assert_matches(spec, got, truth(spec, case.inputs, case.grad_outputs), dtype)
+
+
+@every_variant
+def test_an_expanded_grad_output_gives_the_same_as_a_full_one(name, variant, workload, dtype, load):
+    spec = registry.spec(name)
+    case = prepared(spec, variant, workload, dtype, load(name, variant))
+    expanded = tuple(torch.ones((), dtype=grad.dtype).expand(grad.shape) for grad in case.grad_outputs)
+
+    got = evaluate(spec, case.apply, case.inputs, expanded)
+
+    assert_matches(spec, got, truth(spec, case.inputs, expanded), dtype)
+
+
+@in_float64
+def test_double_backward_is_right_or_refused(name, variant, workload, dtype, load):
+    spec = registry.spec(name)
+    if spec.surrogate is not None or spec.random:
+        pytest.skip("its gradient is intentionally not the derivative, or differs from call to call")
+    case = prepared(spec, variant, workload, dtype, load(name, variant))
+    if not spec.refuses_double_backward(variant):
+        if dtype == torch.float64:
+            assert torch.autograd.gradcheck(case.apply, case.inputs)
+            assert torch.autograd.gradgradcheck(case.apply, case.inputs)
+        return
+    if registry.variant(name, variant).kind == "compile":
+        pytest.skip("torch.compile refuses in its own words")
+
+    for grads in (case.grad_outputs, tuple(grad.clone().requires_grad_() for grad in case.grad_outputs)):
+        first = torch.autograd.grad(case.forward(), case.leaves, grads, create_graph=True)
+        penalty = sum(grad.square().sum() for grad in first)
+        with pytest.raises(NotImplementedError, match=rf"{name} .*: double backward is not implemented"):
+            torch.autograd.grad(penalty, case.leaves, allow_unused=True)
+
+
+@every_variant
+def test_each_input_may_be_frozen(name, variant, workload, dtype, load):
+    spec = registry.spec(name)
+    case = prepared(spec, variant, workload, dtype, load(name, variant))
+    positions = [p for p, t in enumerate(case.inputs) if isinstance(t, torch.Tensor) and t.requires_grad]
+    if len(positions) < 2:
+        pytest.skip("there is one input that requires grad")
+
+    for frozen in [{position} for position in positions] + [set(positions) - {position} for position in positions]:
+        inputs = tuple(
+            t.detach().requires_grad_(t.requires_grad and p not in frozen) if isinstance(t, torch.Tensor) else t
+            for p, t in enumerate(case.inputs)
+        )
+        got = evaluate(spec, case.apply, inputs, case.grad_outputs)
+        assert_matches(spec, got, truth(spec, inputs, case.grad_outputs), dtype)
+        torch._dynamo.reset()
+
+
+@every_variant
+def test_no_rows_give_no_rows(name, variant, workload, dtype, load):
+    spec = registry.spec(name)
+    apply = load(name, variant)
+    # By its place, for every Spec names the sizes in its own words: the rows or the batch come first.
+    rows, *_ = spec.workloads[workload]
+    inputs = spec.make_inputs(**{**spec.workloads[workload], rows: 0}, dtype=dtype, device="cpu")
+    grads = tuple(torch.zeros_like(out) for out in as_tuple(spec.reference(*fresh(spec, inputs))))
+
+    got = evaluate(spec, apply, inputs, grads)
+
+    assert_matches(spec, got, truth(spec, inputs, grads), dtype)
+
+
+class Recorded(TorchDispatchMode):
+    """Notes every call of an operator of autofn, those that autograd makes too."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function.namespace == "autofn":
+            self.calls.append((function, args, kwargs or {}))
+        return function(*args, **(kwargs or {}))
+
+
+def detached(value):
+    return value.detach() if isinstance(value, torch.Tensor) else value
+
+
+@cpp_variant
+def test_opcheck_accepts_the_operators(name, variant, workload, dtype, load):
+    spec = registry.spec(name)
+    case = prepared(spec, variant, workload, dtype, load(name, variant))
+    with Recorded() as recorded:
+        case.backward(case.forward())
+    assert recorded.calls
+
+    if isinstance(case.apply, torch._ops.OpOverload):
+        torch.library.opcheck(case.apply, case.inputs)
+    for function, args, kwargs in recorded.calls:
+        torch.library.opcheck(function, tuple(map(detached, args)), kwargs)
