@@ -1,33 +1,32 @@
-"""What an asv `setup_cache` does: one worker process measures a Function of the installed commit, watched from here.
+"""What an asv `setup_cache` does: measures a Function of the installed commit by arms in lockstep. Imports no torch.
 
-Imports no torch. A worker that crashes or hangs costs the arm that it was at; a new one goes on with the others. What
-was measured is in the journal at once, so an interrupted `asv run` goes on where it was.
+Every group is journalled as it ends, so an interrupted `asv run` goes on where it was.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-import tempfile
-import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .measure.machine import SETTLED_ALLOCATOR
+from .asv import PHASES, WORKLOADS
+from .measure import isolated, run
+from .measure.lockstep import Effort
+from .measure.processes import START_S, Build, Processes
+from .measure.rows import Arm, Group
 from .records import Journal, Record
 
 JOURNAL = Path(".asv/journal")
 RESULTS = Path(".asv/results")
-HANGS_AFTER_S = 300.0
-POLL_S = 0.1
+COMPILED_KINDS = ("compile", "fused")
 
-# dtypes: what is measured; budget_s: sampling time a case and phase.
+# dtypes: what is measured; budget_s: at most, a variant and phase; rounds: samples in each generation of processes.
 PROFILES: dict[str, dict[str, Any]] = {
-    "quick": {"dtypes": ["float32"], "budget_s": 0.03},
-    "standard": {"dtypes": ["float32", "bfloat16"], "budget_s": 0.1},
-    "full": {"dtypes": ["float32", "bfloat16", "float64", "float16"], "budget_s": 0.5},
+    "quick": {"dtypes": ["float32"], "budget_s": 0.1, "rounds": 5},
+    "standard": {"dtypes": ["float32", "bfloat16"], "budget_s": 0.4, "rounds": 10},
+    "full": {"dtypes": ["float32", "bfloat16", "float64", "float16"], "budget_s": 2.0, "rounds": 10},
 }
 
 
@@ -44,19 +43,80 @@ def sample(function: str, version: str) -> dict[str, Any]:
     root = Path(os.environ.get("ASV_CONF_DIR", "."))
     commit = os.environ.get("ASV_COMMIT", "")
     chosen = profile()
-    environment = os.environ.get("ASV_ENV_NAME", "environment")
-    journal = Journal(root / JOURNAL / environment / (commit or "unknown") / f"{function}.{chosen}.jsonl")
-    run = _unfinished_run(journal, root, commit) or f"{os.getpid():x}-{os.urandom(4).hex()}"
-    task = {
-        "function": function,
-        "version": version,
-        "journal": str(journal.path),
-        "conditions": {"source": "asv", "run": run, "commit": commit},
-        **PROFILES[chosen],
-    }
-    otherwise = _measure(task, root)
-    found = [record for record in journal.records() if record.run == run]
-    return {"found": {_key(record): _result(record) for record in found}, "otherwise": otherwise}
+    folder = root / JOURNAL / os.environ.get("ASV_ENV_NAME", "environment") / (commit or "unknown")
+    path = folder / f"{function}.{chosen}.jsonl"
+    journal = OfRun(path, _unfinished_run(Journal(path), root, commit) or run.run_id())
+    conditions = {"source": "asv", "run": journal.run, "commit": commit}
+    otherwise = _measure(function, version, PROFILES[chosen], journal, conditions, _build(root))
+    return {"found": {_key(record): _result(record) for record in journal.records()}, "otherwise": otherwise}
+
+
+class OfRun(Journal):
+    """The journal of one run: earlier runs stay in the file and out of sight."""
+
+    def __init__(self, path: Path, run: str) -> None:
+        super().__init__(path)
+        self.run = run
+
+    def records(self) -> Iterator[Record]:
+        return (record for record in super().records() if record.run == self.run)
+
+
+def _build(root: Path) -> Build:
+    cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(root.resolve() / "build" / "inductor"))
+    return Build(environment=(("TORCHINDUCTOR_CACHE_DIR", cache),))
+
+
+def _measure(
+    function: str,
+    version: str,
+    effort: Mapping[str, Any],
+    journal: Journal,
+    conditions: Mapping[str, Any],
+    build: Build,
+) -> str:
+    """Measures what the journal lacks. Returns why cases that are not in it are not there."""
+    with Processes() as processes:
+        known = processes.server(build).ask({"do": "describe", "function": function}, START_S)
+        if not known:
+            return f"this commit has no Function {function}"
+        if known["version"] != version:
+            return f"this commit has inputs of version {known['version']}, the suite is for version {version}"
+        arms = tuple(Arm(name, kind in COMPILED_KINDS) for name, kind in known["variants"])
+        tasks = [run.Task(group, arms, version) for group in _groups(function, known, effort["dtypes"])]
+        run.execute(
+            tasks,
+            PHASES,
+            _lockstep(processes, build, effort),
+            journal,
+            conditions=lambda group: {**known["conditions"][group.device], "date": _now(), **conditions},
+        )
+    return "not among the cases of this profile, device or Function"
+
+
+def _lockstep(
+    processes: Processes, build: Build, effort: Mapping[str, Any]
+) -> Callable[[run.Task, Any], Iterable[Record]]:
+    def measure(task: run.Task, rows: Any) -> Iterable[Record]:
+        budget_s = effort["budget_s"] * len(task.arms) * len(PHASES)
+        return isolated.measure(processes, build, rows, task.arms, Effort(budget_s, rounds=effort["rounds"]))
+
+    return measure
+
+
+def _groups(function: str, known: Mapping[str, Any], dtypes: Sequence[str]) -> list[Group]:
+    return [
+        Group(function, workload, dtype, device)
+        for device in known["conditions"]
+        for dtype in known["dtypes"]
+        if dtype in dtypes
+        for workload in WORKLOADS
+        if workload in known["workloads"]
+    ]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _key(record: Record) -> tuple[str, ...]:
@@ -84,58 +144,3 @@ def _unfinished_run(journal: Journal, root: Path, commit: str) -> str | None:
     saved = [path.stat().st_mtime for path in (root / RESULTS).glob(f"*/{commit[:8]}-*.json")] if commit else []
     delivered = any(when > journal.path.stat().st_mtime for when in saved)
     return None if delivered else last.run
-
-
-def _measure(task: dict[str, Any], root: Path) -> str:
-    """Runs workers until one ends well. Returns why cases that are not in the journal are not there."""
-    lost: dict[str, str] = {}
-    while True:
-        with tempfile.TemporaryDirectory() as folder:
-            watched = Path(folder) / "arm"
-            status, output = _watch({**task, "lost": lost, "arm": str(watched)}, watched, root)
-            if status == 0:
-                return output.strip().splitlines()[-1] if output.strip() else "not in the profile of this run"
-            arm = watched.read_text() if watched.exists() else ""
-        if not arm or arm in lost:
-            raise RuntimeError(f"the worker ended with {_describe(status)} and no arm to blame:\n{output}")
-        lost[arm] = f"the process was lost: {_describe(status)}"
-        _note_lost(task, output)
-
-
-def _watch(task: dict[str, Any], watched: Path, root: Path) -> tuple[int, str]:
-    """One worker: its exit status (negative for a signal) and what it printed. It is killed where an arm hangs."""
-    environment = {
-        **os.environ,
-        # Pages that malloc returns and fetches again decide the time of large cases; one thread, see DESIGN.
-        "GLIBC_TUNABLES": SETTLED_ALLOCATOR,
-        "OMP_NUM_THREADS": "1",
-        "TORCHINDUCTOR_CACHE_DIR": os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(root / "build" / "inductor")),
-    }
-    script = Path(__file__).with_name("harness.py")
-    with tempfile.TemporaryFile("w+") as output:
-        # -P: the script's folder must not come before the installed packages.
-        command = [sys.executable, "-P", str(script), "asv_worker", "work", json.dumps(task)]
-        worker = subprocess.Popen(command, env=environment, stdout=output, stderr=sys.stderr)
-        try:
-            started = time.time()
-            while worker.poll() is None:
-                last = watched.stat().st_mtime if watched.exists() else started
-                if time.time() - max(last, started) > HANGS_AFTER_S:
-                    worker.kill()
-                time.sleep(POLL_S)
-        finally:
-            worker.kill()
-            worker.wait()
-        output.seek(0)
-        return worker.returncode, output.read()
-
-
-def _describe(status: int) -> str:
-    if status >= 0:
-        return f"exit status {status}"
-    hang = f" (or no answer for {HANGS_AFTER_S:.0f} s)" if status == -9 else ""
-    return f"signal {-status}{hang}"
-
-
-def _note_lost(task: dict[str, Any], output: str) -> None:
-    print(f"{task['function']}: a worker was lost, a new one goes on\n{output}", file=sys.stderr)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "functions"
 KINDS = ("eager", "compile", "native", "python", "fused", "cpp", "triton")
 DERIVED = ("eager", "compile")
+COMPILED = ("compile", "fused")
 PHASES = ("forward", "backward", "forward_backward", "inference")
 
 
@@ -129,7 +130,7 @@ def _missing_tool(found: Variant, device: str) -> str | None:
         return f"runs on {only} only, not on {device}"
     if device == "cuda" and not torch.cuda.is_available():
         return "no CUDA device"
-    if found.kind in ("compile", "fused") and device == "cpu":
+    if found.kind in COMPILED and device == "cpu":
         compiler = os.environ.get("CXX", "g++").split()[-1]
         if not shutil.which(compiler):
             return f"torch.compile needs a C++ compiler for the CPU and found no {compiler!r}; set CXX or install g++"

@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DTYPES = ("float32",)
+VERDICT_MARKS = {
+    "faster": " [green]faster[/]",
+    "slower": " [red]slower[/]",
+    "same": " same",
+    "cannot tell": " [yellow]?[/]",
+}
 
 
 def bench_command(
@@ -22,31 +28,44 @@ def bench_command(
     device: Device = "cpu",
     phase: Annotated[list[str] | None, typer.Option("--phase", help="Only these phases; repeatable.")] = None,
     threads: Annotated[int, typer.Option("--threads", help="Threads of an operation.")] = 1,
-    budget: Annotated[float, typer.Option("--budget", metavar="SECONDS", help="Sampling time a case and phase.")] = 0.5,
+    budget: Annotated[
+        float, typer.Option("--budget", metavar="SECONDS", help="Time a variant and phase, at most.")
+    ] = 1.0,
+    quick: Annotated[bool, typer.Option("--quick", help="In one process, a tenth of the budget: no verdicts.")] = False,
+    isolate: Annotated[bool, typer.Option(help="A process of its own for each variant, or this one.")] = True,
+    allocator: Annotated[str, typer.Option("--allocator", help="settled (keeps freed pages) or stock.")] = "settled",
     json_file: JsonFile = None,
 ) -> None:
     """Time forward, backward and forward_backward of all variants side by side, and count their saved bytes.
 
-    The variants of one Function take their samples in turn. An interrupted run goes on with the same command.
+    The variants of one Function take their samples in turn, each in processes of its own. An interrupted run goes on
+    with the same command.
     """
-    from .. import results, speedups
+    from .. import measure, results, speedups
     from ..measure import machine, run, selection
-    from ..measure.group import Settings
     from ..records import OK
     from .progress import progress_bar
     from .save import resumable, write_json
 
     if budget <= 0:
         raise ValueError(f"--budget: must be above 0 seconds, got {budget}")
-    run.set_threads(threads)
+    if allocator not in ("settled", "stock"):
+        raise ValueError(f"--allocator: must be settled or stock, got {allocator!r}")
+    run.check_threads(threads)
     tasks = selection.tasks(functions, variants=variant, workloads=workload, dtypes=dtype or DTYPES, devices=[device])
-    settings = Settings(selection.phases(phase), budget)
+    phases = selection.phases(phase)
+    effort = {
+        "threads": threads,
+        "budget_s": budget / 10 if quick else budget,
+        "isolate": isolate and not quick,
+        "allocator": allocator,
+    }
     commit = machine.commit()
     asked = [(str(task.group), [arm.variant for arm in task.arms]) for task in tasks]
-    saving = resumable("bench", commit, asked, settings.phases, budget, threads)
+    saving = resumable("bench", commit, asked, phases, effort)
     conditions = {"source": "bench", "run": saving.run, "commit": commit}
     with progress_bar("bench") as progress:
-        found = run.execute(tasks, settings, saving.journal, threads=threads, conditions=conditions, progress=progress)
+        found = measure.measure_tasks(tasks, phases, saving.journal, conditions=conditions, progress=progress, **effort)
     saving.finish()
     if json_file:
         write_json(json_file, found)
@@ -78,10 +97,19 @@ def _print(times: pd.DataFrame, everything: pd.DataFrame) -> None:
         console.print(table)
     for row in times[times["status"] != OK].drop_duplicates(["function", "variant", "reason"]).itertuples():
         console.print(f"{row.function} ({row.variant}) {row.status}: {escape(str(row.reason))}", highlight=False)
-    console.print(
-        "Medians; in brackets half the 95 % interval; x is the speedup over eager, paired by round. All samples come "
-        "from one process: no verdict on small differences.",
-        highlight=False,
+    console.print(_meaning(times), highlight=False)
+
+
+def _meaning(times: pd.DataFrame) -> str:
+    """What the numbers of the tables are."""
+    if (times["processes"] > 1).any():
+        return (
+            "Medians over processes; ± half the 95 % interval; x is the speedup over eager, paired by round. A verdict "
+            "stands where the interval lies beyond what two arms of eager differ by; ? where this run cannot tell."
+        )
+    return (
+        "Medians; ± half the 95 % interval; x is the speedup over eager, paired by round. All samples come from one "
+        "process: ratios of that process, no verdicts."
     )
 
 
@@ -94,7 +122,7 @@ def _time_cell(row: Any) -> str:
         return str(row.status)
     spread = "" if pd.isna(row.low) else f" ±{50 * (row.high - row.low) / row.value:.1f}%"
     speedup = "" if pd.isna(row.speedup) else f"  {row.speedup:.2f}x"
-    return f"{_seconds(row.value)}{spread}{speedup}"
+    return f"{_seconds(row.value)}{spread}{speedup}{VERDICT_MARKS.get(row.verdict, '')}"
 
 
 def _seconds(value: float) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from ..records import Journal, Record
+    from .run import Progress, Task
 
 
 def bench(
@@ -20,22 +23,86 @@ def bench(
     devices: Sequence[str] = ("cpu",),
     phases: Sequence[str] | None = None,
     threads: int = 1,
-    budget_s: float = 0.5,
+    budget_s: float = 1.0,
+    isolate: bool = True,
+    allocator: str = "settled",
 ) -> pd.DataFrame:
-    """Times and saved bytes of all variants side by side in this process, as the tidy frame of `autofn.results`.
+    """Times and saved bytes of all variants side by side, as the tidy frame of `autofn.results`.
 
-    None means all; phases by default forward, backward and forward_backward. budget_s: seconds of sampling a case and
-    phase. The times of one group are taken in turn, so their ratios are paired; they come from one process, so their
-    intervals say nothing of another process. Raises LookupError for unknown names, ValueError for too many threads.
+    None means all; phases by default forward, backward and forward_backward. budget_s: seconds a variant and phase; a
+    group ends earlier when all its ratios are known to 2 %. isolate: each variant in processes of its own, so that
+    intervals and verdicts hold beyond one process; false samples in this process. allocator: "settled" or "stock".
+    Raises LookupError for unknown names, ValueError for too many threads.
     """
     from .. import results
     from ..records import Journal
     from . import machine, run, selection
-    from .group import Settings
 
     chosen = selection.tasks(functions, variants=variants, workloads=workloads, dtypes=dtypes, devices=devices)
-    settings = Settings(selection.phases(phases), budget_s)
     with tempfile.TemporaryDirectory() as folder:
-        journal = Journal(Path(folder) / "bench.jsonl")
         conditions = {"source": "bench", "run": run.run_id(), "commit": machine.commit()}
-        return results.frame(run.execute(chosen, settings, journal, threads=threads, conditions=conditions))
+        found = measure_tasks(
+            chosen, selection.phases(phases), Journal(Path(folder) / "bench.jsonl"), conditions=conditions,
+            threads=threads, budget_s=budget_s, isolate=isolate, allocator=allocator,
+        )  # fmt: skip
+        return results.frame(found)
+
+
+def measure_tasks(
+    tasks: Sequence[Task],
+    phases: Sequence[str],
+    journal: Journal,
+    *,
+    conditions: Mapping[str, Any],
+    threads: int = 1,
+    budget_s: float = 1.0,
+    isolate: bool = True,
+    allocator: str = "settled",
+    progress: Progress = lambda done, total, label: None,
+) -> list[Record]:
+    """What `bench` does with a journal: measures what it lacks, and returns all of its records."""
+    from . import machine, run
+
+    run.check_threads(threads)
+
+    def fields(group: Any) -> dict[str, Any]:
+        own = machine.conditions(group.device, threads)
+        if isolate and group.device == "cpu":
+            own["allocator"] = allocator
+        return {**own, **conditions}
+
+    if not isolate:
+        return run.execute(
+            tasks, phases, _in_this_process(threads, budget_s), journal, conditions=fields, progress=progress
+        )
+    from . import isolated
+    from .lockstep import Effort
+    from .processes import Build, Processes
+
+    build = Build(threads=threads, allocator=allocator)
+    with Processes() as processes:
+        return run.execute(
+            tasks,
+            phases,
+            lambda task, rows: isolated.measure(
+                processes, build, rows, task.arms, Effort(budget_s * len(task.arms) * len(phases))
+            ),
+            journal,
+            conditions=fields,
+            progress=progress,
+        )
+
+
+def _in_this_process(threads: int, budget_s: float) -> Any:
+    from .. import registry
+    from . import inprocess, run
+
+    run.set_threads(threads)
+
+    def measure(task: Task, rows: Any) -> Any:
+        def load(variant: str) -> Any:
+            return registry.load(task.group.function, variant, task.group.device)
+
+        return inprocess.measure(registry.spec(task.group.function), rows, task.arms, load, budget_s)
+
+    return measure

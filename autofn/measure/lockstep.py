@@ -1,9 +1,9 @@
 """Arms in lockstep: the one mechanism behind every comparison. Imports no torch.
 
 An arm is one variant of one build in processes of its own, so one that crashes or hangs costs only itself. The
-coordinator lets the arms take their samples in turn, in random order inside each round, so that drift hits all alike; an
-idle arm blocks on its socket. After some rounds all arms are replaced by fresh processes, a new generation: the process
-is the sampling unit.
+coordinator lets the arms take their samples in turn, in random order inside each round, so that drift hits all alike;
+an idle arm blocks on its socket. After some rounds all arms are replaced by fresh processes, a new generation: the
+process is the sampling unit.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ Times = dict[tuple[str, str], list[list[float]]]
 """(arm, phase) -> a list a generation -> seconds a call, one a round. Round i of two arms is a pair."""
 
 
+HERE = Build()
+
+
 @dataclass(frozen=True)
 class ArmSpec:
     """One arm: a case of a build. `name` is unique among the arms of a comparison."""
 
     name: str
     key: Key
-    build: Build = Build()
+    build: Build = HERE
     compiled: bool = False
 
 
@@ -106,7 +109,9 @@ class Lockstep:
             for name in self._shuffled(self.templates):
                 with self._dropping(name):
                     workers[name] = self.processes.fork(self.templates[name].channel, name)
-                    self._calibrate(name, workers[name].ask("prepare", ANSWER_S)["call_s"])
+                    answer = workers[name].ask("prepare", COMPILE_S)
+                    self.outcome.prepared[name] = {**answer, **self.outcome.prepared[name]}
+                    self._calibrate(name, answer["call_s"])
             for phase in self.phases:
                 self._rounds(phase, workers, found)
         finally:
@@ -127,7 +132,7 @@ class Lockstep:
                     found.setdefault((name, phase), [[]])[0].append(took / number)
 
     def _calibrate(self, name: str, call_s: dict[str, float]) -> None:
-        """How many calls a sample holds: decided once a case, so that the same code is timed the same way in all arms."""
+        """How many calls a sample holds: decided once a case, so that all arms time the same code the same way."""
         for phase, shortest in call_s.items():
             self.outcome.numbers.setdefault((str(self.arms[name].key), phase), calls_per_sample(shortest))
 

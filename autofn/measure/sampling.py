@@ -43,8 +43,8 @@ def warm_up(sample: Sample) -> float:
 
 
 def calls_per_sample(call_s: float) -> int:
-    """How many calls make a sample of SAMPLE_S."""
-    return max(1, int(SAMPLE_S / call_s) + 1) if call_s > 0 else MOST_CALLS
+    """How many calls make a sample of SAMPLE_S, at most MOST_CALLS."""
+    return min(MOST_CALLS, int(SAMPLE_S / call_s) + 1) if call_s > 0 else MOST_CALLS
 
 
 def interleave(

@@ -37,10 +37,12 @@ def ledger(case: Case) -> list[SavedTensor]:
     owners = {_storage(t): f"output {i}" for i, t in enumerate(outputs)}
     owners |= {_storage(t): f"input {i}" for i, t in enumerate(case.inputs) if isinstance(t, torch.Tensor)}
     # `seen` keeps every tensor alive, so no address is used twice.
-    entries = {_storage(tensor): tensor for tensor in reversed(seen)}
+    entries: dict[int, torch.Tensor] = {}
+    for tensor in seen:
+        entries.setdefault(_storage(tensor), tensor)
     return [
         SavedTensor(tuple(t.shape), dtype_name(t.dtype), t.untyped_storage().nbytes(), owners.get(address, "new"))
-        for address, t in reversed(entries.items())
+        for address, t in entries.items()
     ]
 
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from .. import registry
-from .group import Arm, Group
+from .rows import Arm, Group
 from .run import Task
-
-COMPILED_KINDS = ("compile", "fused")
 
 
 def tasks(
@@ -33,7 +30,7 @@ def tasks(
     _must_exist("dtype", dtypes, {dtype for spec in specs.values() for dtype in spec.dtypes})
     _must_exist("device", devices, {"cpu", "cuda"})
     return [
-        Task(spec, Group(name, workload, dtype, device), _arms(name, variants, device))
+        Task(Group(name, workload, dtype, device), _arms(name, variants), spec.version)
         for name, spec in specs.items()
         for device in devices
         for dtype in spec.dtypes
@@ -49,9 +46,9 @@ def phases(names: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(names) if names else ("forward", "backward", "forward_backward")
 
 
-def _arms(function: str, variants: Sequence[str] | None, device: str) -> tuple[Arm, ...]:
+def _arms(function: str, variants: Sequence[str] | None) -> tuple[Arm, ...]:
     return tuple(
-        Arm(found.name, partial(registry.load, function, found.name, device), found.kind in COMPILED_KINDS)
+        Arm(found.name, found.kind in registry.COMPILED)
         for found in registry.variants(function)
         if not variants or found.name in variants or found.name == "eager"
     )

@@ -69,7 +69,7 @@ def over_processes(processes: Sequence[Values], confidence: float = 0.95) -> Est
 
 
 def ratio_over_processes(baseline: Sequence[Values], other: Sequence[Values], confidence: float = 0.95) -> Estimate:
-    """baseline / other: ratios paired by round inside each generation of processes, the interval taken over generations."""
+    """baseline / other: paired by round inside each generation of processes, the interval taken over generations."""
     return centre(paired_logs(baseline, other), confidence).map(math.exp)
 
 

@@ -16,8 +16,8 @@ SAME = 0.02
 class Verdict:
     """speedup: baseline time / time. floor: the difference that two arms of the baseline itself may show in this run.
 
-    word: "faster", "slower", "same" or "cannot tell". smallest_effect: the smallest difference, as a fraction, that this
-    run would have called faster or slower.
+    word: "faster", "slower", "same" or "cannot tell". smallest_effect: the smallest difference, as a fraction, that
+    this run would have called faster or slower.
     """
 
     word: str
@@ -31,10 +31,11 @@ def judge(
 ) -> Verdict:
     """The verdict on an arm, from seconds a call: a list a generation, one value a round, paired by round.
 
-    baseline and again are two arms of the same code: the arm is compared with each, the two log ratios are averaged, and
-    what differs between the two is the floor. (Averaging the times of the two instead would be biased: noise is skewed, so
-    the median of a mean lies above the median; identical arms came out 0.5 % apart.) `faster` and `slower` ask that the whole interval lies beyond the floor; `same` that it lies
-    within SAME of 1; all else is `cannot tell`. Fewer than six generations can tell nothing.
+    baseline and again are two arms of the same code: the arm is compared with each, the two log ratios are averaged,
+    and what differs between the two is the floor. (Averaging the times of the two instead would be biased: noise is
+    skewed, so the median of a mean lies above the median; identical arms came out 0.5 % apart.) `faster` and `slower`
+    ask that the whole interval lies beyond the floor; `same` that it lies within SAME of 1; all else is `cannot tell`.
+    Fewer than six generations can tell nothing.
     """
     halves = zip(paired_logs(baseline, arm), paired_logs(again, arm), strict=True)
     speedup = centre([(one + two) / 2 for one, two in halves], confidence)

@@ -14,6 +14,7 @@ import importlib
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, NoReturn
 
@@ -132,32 +133,34 @@ class Template(Role):
         With more than one thread nothing may run before the fork: a child of a process that has had a parallel region
         hangs in its own. The generations then compile for themselves, from the disk cache.
         """
-        from .. import compiled
-
         self.apply = self.load()
         if self.message["threads"] > 1:
-            return {"first_call_s": {}, "compilation": None, "ledger": None}
-        before = compiled.counts()
+            return {}
         found = first_calls(self.spec, self.message, self.apply)
-        counts = compiled.counts() - before
         gc.collect()
         gc.freeze()
-        return {**found, "compilation": asdict(counts)}
+        return found
 
 
 def first_calls(spec: Any, message: Message, apply: Any) -> Message:
-    """Seconds of the very first call of each phase, compiling included, and the ledger of saved tensors."""
+    """Seconds of the very first call of each phase, compiling included; what was compiled; what is saved."""
+    from .. import compiled
     from ..case import Key, prepare
     from . import phases
     from .saved import ledger
 
+    before = compiled.counts()
     case = prepare(spec, Key(**message["key"]), apply)
     first = {}
     for phase in message["phases"]:
         begin = time.perf_counter()
         phases.SAMPLE[phase](case, 1, time.perf_counter)
         first[phase] = time.perf_counter() - begin
-    return {"first_call_s": first, "ledger": [asdict(entry) for entry in ledger(case)]}
+    return {
+        "first_call_s": first,
+        "compilation": asdict(compiled.counts() - before),
+        "ledger": [asdict(entry) for entry in ledger(case)],
+    }
 
 
 class Generation(Role):
@@ -169,25 +172,25 @@ class Generation(Role):
         self.case: Any = None
 
     def prepare(self) -> Message:
-        """Makes the inputs and warms every phase; the shortest call of each phase in seconds."""
+        """Makes the inputs and warms every phase; the shortest call of each phase in seconds, and its first calls."""
         import torch
 
         from ..case import Key, prepare
-        from . import phases, sampling
+        from . import sampling
 
         template = self.template
         torch.set_num_threads(self.message["threads"])
+        first = first_calls(template.spec, self.message, template.apply) if self.message["threads"] > 1 else {}
         self.case = prepare(template.spec, Key(**self.message["key"]), template.apply)
-        shortest = {}
-        for phase in self.message["phases"]:
-            timed = phases.SAMPLE[phase]
-            shortest[phase] = sampling.warm_up(lambda number, timed=timed: timed(self.case, number, time.perf_counter))
-        return {"call_s": shortest}
+        return {**first, "call_s": {phase: sampling.warm_up(self._timed(phase)) for phase in self.message["phases"]}}
+
+    def _timed(self, phase: str) -> Callable[[int], float]:
+        from . import phases
+
+        return lambda number: phases.SAMPLE[phase](self.case, number, time.perf_counter)
 
     def sample(self, phase: str, number: int) -> Message:
         """Seconds that `number` calls took. Some go before them, unclocked: another arm had the caches."""
-        from . import phases
-
-        timed = phases.SAMPLE[phase]
-        timed(self.case, 1 + number // 8, time.perf_counter)
-        return {"s": timed(self.case, number, time.perf_counter)}
+        timed = self._timed(phase)
+        timed(1 + number // 8)
+        return {"s": timed(number)}

@@ -1,0 +1,86 @@
+"""A group measured by arms in lockstep, the baseline as two arms. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ..records import FAILED, UNAVAILABLE, Record
+from .lockstep import ArmSpec, Effort, Lockstep, Outcome, Times
+from .processes import Build, Processes
+from .rows import Arm, Rows
+from .statistics import over_processes, ratio_over_processes
+
+BASELINE, AGAIN = "eager", "eager again"
+# Ratios with intervals of at most this fraction are narrow enough to stop before the budget is spent.
+NARROW = 0.02
+# How the samples of a phase were taken; results of different protocols do not compare.
+PROTOCOL = {
+    "forward": "lockstep-calls/2",
+    "backward": "lockstep-fresh-graphs/2",
+    "forward_backward": "lockstep-grad-none/2",
+    "inference": "lockstep-no-grad/2",
+}
+
+
+def measure(processes: Processes, build: Build, rows: Rows, arms: Sequence[Arm], effort: Effort) -> Iterator[Record]:
+    """Every record of the group: saved bytes, first calls and times of each arm, or the reason why there are none."""
+    specs = [ArmSpec(arm.variant, rows.group.key(arm.variant), build, arm.compiled) for arm in arms]
+    if any(arm.variant == BASELINE for arm in arms):
+        specs.append(ArmSpec(AGAIN, rows.group.key(BASELINE), build))
+    outcome = Lockstep(processes, specs, rows.phases, replace(effort, enough=partial(_narrow, NARROW))).run()
+    for arm in arms:
+        status, reason = _why_not(arm, outcome)
+        if status:
+            yield from rows.missing(arm.variant, status, reason)
+            continue
+        prepared = outcome.prepared[arm.variant]
+        yield from rows.saved(arm.variant, prepared["ledger"])
+        yield from rows.first_calls(arm.variant, prepared["first_call_s"])
+        for phase in rows.phases:
+            yield _time(rows, arm, phase, outcome)
+
+
+def _narrow(fraction: float, times: Times) -> bool:
+    """Whether the ratio of every arm to the baseline has an interval of at most +-`fraction`."""
+    for (arm, phase), generations in times.items():
+        base = times.get((BASELINE, phase))
+        if base is None or arm == BASELINE:
+            continue
+        found = ratio_over_processes(base, generations)
+        if found.low is None or found.high is None or found.high / found.low > (1 + fraction) ** 2:
+            return False
+    return True
+
+
+def _why_not(arm: Arm, outcome: Outcome) -> tuple[str, str]:
+    """The status and the reason of an arm that has no times, else two empty strings."""
+    if arm.variant in outcome.unavailable:
+        return UNAVAILABLE, outcome.unavailable[arm.variant]
+    if arm.variant in outcome.failed:
+        return FAILED, outcome.failed[arm.variant]
+    if arm.compiled and outcome.prepared[arm.variant]["compilation"]["graphs"] < 1:
+        return FAILED, "no graph was compiled, so the time would be eager's"
+    return "", ""
+
+
+def _time(rows: Rows, arm: Arm, phase: str, outcome: Outcome) -> Record:
+    generations = outcome.times[arm.variant, phase]
+    found = over_processes(generations)
+    detail: dict[str, Any] = {"generations": [len(samples) for samples in generations]}
+    if arm.compiled:
+        detail["compiled"] = outcome.prepared[arm.variant]["compilation"]
+    if arm.variant == BASELINE and (AGAIN, phase) in outcome.times:
+        detail["again"] = _flat(outcome.times[AGAIN, phase])
+    return rows.record(
+        arm.variant, phase, "time_s", "s",
+        value=found.value, low=found.low, high=found.high, samples=tuple(_flat(generations)),
+        number=outcome.numbers[str(rows.group.key(arm.variant)), phase], processes=len(generations),
+        protocol=PROTOCOL[phase], detail=detail,
+    )  # fmt: skip
+
+
+def _flat(generations: Sequence[Sequence[float]]) -> list[float]:
+    return [value for samples in generations for value in samples]

@@ -1,0 +1,76 @@
+"""What one group's measurement consists of, as records: the same whether measured in one process or in many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..records import Key, Record
+
+MEMORY_METRICS = ("saved_bytes", "saved_new_bytes")
+TIME_METRICS = ("first_call_s", "time_s")
+
+
+@dataclass(frozen=True)
+class Group:
+    """What the arms of one comparison share."""
+
+    function: str
+    workload: str
+    dtype: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.function} {self.workload} {self.dtype} {self.device}"
+
+    def key(self, variant: str) -> Key:
+        return Key(self.function, variant, self.workload, self.dtype, self.device)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One variant of a group, and whether it must have been compiled for its time to be its own."""
+
+    variant: str
+    compiled: bool = False
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Makes the records of a group. common: the fields that all of them share."""
+
+    group: Group
+    phases: Sequence[str]
+    common: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def per_arm(self) -> int:
+        """How many records an arm has, whatever became of it."""
+        return len(MEMORY_METRICS) + len(TIME_METRICS) * len(self.phases)
+
+    def record(self, variant: str, phase: str, metric: str, unit: str, **values: Any) -> Record:
+        return Record(**vars(self.group.key(variant)), phase=phase, metric=metric, unit=unit, **values, **self.common)
+
+    def saved(self, variant: str, ledger: Sequence[Mapping[str, Any]]) -> Iterator[Record]:
+        """Bytes of all saved storages, inputs and outputs among them; and of those that are neither."""
+        total = sum(entry["bytes"] for entry in ledger)
+        new = sum(entry["bytes"] for entry in ledger if entry["alias"] == "new")
+        yield self.record(
+            variant, "forward", "saved_bytes", "bytes", value=total, detail={"ledger": [dict(e) for e in ledger]}
+        )
+        yield self.record(variant, "forward", "saved_new_bytes", "bytes", value=new)
+
+    def first_calls(self, variant: str, first_call_s: Mapping[str, float]) -> Iterator[Record]:
+        """Seconds of the very first call of each phase: what is imported and compiled then is in no other time."""
+        for phase in self.phases:
+            yield self.record(variant, phase, "first_call_s", "s", value=first_call_s[phase], processes=1)
+
+    def missing(self, variant: str, status: str, reason: str) -> Iterator[Record]:
+        """The rows of an arm that has no values, each with the reason."""
+        reason = reason.removeprefix(f"{self.group.function} ({variant}): ")
+        for metric in MEMORY_METRICS:
+            yield self.record(variant, "forward", metric, "bytes", status=status, reason=reason)
+        for phase in self.phases:
+            for metric in TIME_METRICS:
+                yield self.record(variant, phase, metric, "s", status=status, reason=reason)
