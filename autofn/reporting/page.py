@@ -69,7 +69,7 @@ def show(cell: Cell, column: Column) -> Shown:
         return Shown(cell.status, cell.reason, "")
     if isinstance(cell.value, str) or cell.value is None:
         return Shown(cell.value or "", "", "")
-    if column.kind in ("text", "code"):
+    if column.kind in ("text", "code", "date"):
         raise ValueError(f"{column.title}: a column of kind {column.kind} holds text, got {cell.value!r}")
     below = ""
     if cell.low is not None and cell.high is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from ..records import OK
+from ..speedups import add_speedups
 
 BASELINE = "eager"
 SUBJECT = ["function", "workload", "dtype", "device", "phase"]
@@ -17,26 +18,34 @@ CONDITIONS = [
 SHOWN_APART = {"machine": "Machine", "threads": "Threads", "allocator": "Allocator", "cache": "Cache"}
 
 MEANING = (
-    "Speedup is the ratio of the medians of interleaved samples in one run: time of the baseline `eager` / time; "
-    "above 1 is faster. Only results of one machine, commit and run are divided."
+    "Speedup is time of the baseline `eager` / time, above 1 is faster: a ratio of medians of interleaved samples in one "
+    "run (the median of the ratios of each round where the samples are kept, with its 95 % interval). Only results of "
+    "one machine, commit and run are divided."
 )
 
 
-def times(results: pd.DataFrame, baseline: str = BASELINE) -> pd.DataFrame:
-    """The rows of `time_s`, with `speedup` over the baseline or `speedup_reason` where there is none.
+def current(results: pd.DataFrame, baseline: str = BASELINE) -> pd.DataFrame:
+    """The newest times, with `speedup` over the baseline of the same run, or `speedup_reason` where there is none.
 
-    `clear` tells whether the 95 % intervals of the two times lie apart.
+    speedup_low, speedup_high: its 95 % interval, NaN where it is unknown. clear: whether it surely differs from 1.
     """
-    found = results[results["metric"] == "time_s"].copy()
-    group = found.groupby([*SUBJECT, *CONDITIONS], dropna=False, sort=False).ngroup()
-    bases = found[found["variant"] == baseline].set_axis(group[found["variant"] == baseline])
-    bases = bases[~bases.index.duplicated(keep="last")].reindex(group).set_axis(found.index)
-    usable = (bases["status"] == OK) & (bases["value"] > 0) & (found["status"] == OK) & (found["value"] > 0)
-    found["speedup"] = (bases["value"] / found["value"]).where(usable)
-    found["clear"] = usable & ((bases["low"] > found["high"]) | (bases["high"] < found["low"]))
+    times = results[results["metric"] == "time_s"]
+    group = times.groupby([*SUBJECT, *CONDITIONS], dropna=False, sort=False).ngroup()
+    shown = newest(times)
+    # The group's number as the run: rows with equal runs then share all conditions.
+    together = times.assign(run=group.astype(str))[group.isin(group[shown.index])]
+    ratios = add_speedups(together, baseline).loc[shown.index, ["speedup", "speedup_low", "speedup_high"]]
+    found = shown.join(ratios)
+    bases = together[together["variant"] == baseline].drop_duplicates("run", keep="last").set_index("run")
+    bases = bases.reindex(group[shown.index].astype(str)).set_axis(shown.index)
     found["speedup_reason"] = [
-        "" if ok else _reason(baseline, base) for ok, base in zip(usable, bases["status"], strict=True)
+        "" if ok else _reason(baseline, status)
+        for ok, status in zip(found["speedup"].notna(), bases["status"], strict=True)
     ]
+    known = found["speedup_low"].notna() & found["speedup_high"].notna()
+    apart_from_one = (found["speedup_low"] > 1) | (found["speedup_high"] < 1)
+    disjoint = (bases["low"] > found["high"]) | (bases["high"] < found["low"])
+    found["clear"] = apart_from_one.where(known, disjoint) & (found["variant"] != baseline)
     return found
 
 

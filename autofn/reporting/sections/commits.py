@@ -9,7 +9,7 @@ from ..model import Cell, Column, Row, Section, Table, missing
 COLUMNS = (
     Column("Commit", "code"),
     Column("Subject"),
-    Column("Date", note="of the commit; of its first result where git does not know it; UTC"),
+    Column("Date", "date", note="of the commit; of its first result where git does not know it; UTC"),
     Column("Results", "number"),
     Column("Of changed trees", "number", note="results of a working tree that differed from the commit"),
     Column("Sources"),

@@ -23,8 +23,8 @@ COLUMNS = (
     Column("Cache"),
     Column("Source"),
     Column("Results", "number"),
-    Column("First"),
-    Column("Last"),
+    Column("First", "date"),
+    Column("Last", "date"),
 )
 
 
@@ -47,7 +47,7 @@ def _row(key: Mapping[Any, Any], rows: pd.DataFrame, inputs: Inputs) -> Row:
         (
             *(_text(key[name]) for name in ("machine", "device", "device_model")),
             _number(cores),
-            _text(key["driver"], "none"),
+            Cell(key["driver"] or "none"),
             _text(key["torch"]),
             _number(key["threads"]),
             *(_text(key[name]) for name in ("allocator", "cache", "source")),
@@ -58,8 +58,8 @@ def _row(key: Mapping[Any, Any], rows: pd.DataFrame, inputs: Inputs) -> Row:
     )
 
 
-def _text(value: str, reason: str = "not recorded") -> Cell:
-    return Cell(value) if value else missing(reason)
+def _text(value: str) -> Cell:
+    return Cell(value) if value else missing("not recorded")
 
 
 def _number(value: Any) -> Cell:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
@@ -26,7 +28,7 @@ Badges = Mapping[tuple[str, str], Badge]
 
 def section(inputs: Inputs) -> Section:
     """One row a Function, device, dtype, phase and conditions; a Function without a time is one row of n/a."""
-    found = order.sort(speedup.newest(speedup.times(inputs.results)))
+    found = order.sort(speedup.current(inputs.results))
     variants = _variants(inputs.results)
     apart = speedup.apart(found)
     columns = (
@@ -55,8 +57,10 @@ def _rows(inputs: Inputs, name: str, times: pd.DataFrame, variants: list[str], a
     for key, rows in times.groupby([*GROUP, *apart], sort=False, dropna=False):
         told = tuple(Cell("" if value is pd.NA else str(value)) for value in key)
         device = str(key[0])
-        by_variant = {str(variant): found for variant, found in rows.groupby("variant")}
-        cells = (_cell(name, variant, by_variant.get(variant), badges.get((variant, device))) for variant in variants)
+        by_variant = defaultdict(list)
+        for row in rows.to_dict("records"):
+            by_variant[row["variant"]].append(row)
+        cells = (_cell(name, variant, by_variant[variant], badges.get((variant, device))) for variant in variants)
         tags = {"function": name, **order.tags(rows.iloc[0].to_dict(), "workload", "variant")}
         yield Row((head, *cells, *told), tags)
     if times.empty:
@@ -65,25 +69,25 @@ def _rows(inputs: Inputs, name: str, times: pd.DataFrame, variants: list[str], a
             yield Row((head, *cells, Cell(device), *[Cell("")] * (2 + len(apart))), {"function": name})
 
 
-def _cell(function: str, variant: str, rows: pd.DataFrame | None, badge: Badge | None) -> Cell:
+def _cell(function: str, variant: str, rows: list[dict[Any, Any]], badge: Badge | None) -> Cell:
     """The geometric mean of the speedups, with the least and the largest as its bounds."""
-    if rows is None:
+    if not rows:
         return _absent(function, variant, badge)
     badge = badge or Badge("not checked")
-    found = rows[rows["speedup"].notna()]
-    if found.empty:
+    found = [row for row in rows if row["speedup"] > 0]
+    if not found:
         return _failed(rows, badge)
-    ratios = found["speedup"]
-    mean = math.exp(ratios.map(math.log).mean())
-    each = [f"{row.workload} {row.speedup:.3g}{TIMES}" for row in found.itertuples()]
-    lost = [f"{row.workload} {row.status}" for row in rows[rows["speedup"].isna()].itertuples()]
-    tone: Tone = "" if not found["clear"].any() else "good" if mean > 1 else "bad"
-    cell = Cell(mean, note=", ".join([*each, *lost]), tone=tone, badge=badge)
-    return replace(cell, low=ratios.min(), high=ratios.max()) if ratios.nunique() > 1 else cell
+    ratios = [row["speedup"] for row in found]
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    told = (f"{row['workload']} {row['speedup']:.3g}{TIMES}" for row in found)
+    lost = (f"{row['workload']} {row['status']}" for row in rows if not row["speedup"] > 0)
+    tone: Tone = "" if not any(row["clear"] for row in found) else "good" if mean > 1 else "bad"
+    cell = Cell(mean, note=", ".join([*told, *lost]), tone=tone, badge=badge)
+    return replace(cell, low=min(ratios), high=max(ratios)) if len(set(ratios)) > 1 else cell
 
 
-def _failed(rows: pd.DataFrame, badge: Badge) -> Cell:
-    first = rows.sort_values("status", key=lambda status: status != FAILED, kind="stable").iloc[0]
+def _failed(rows: list[dict[Any, Any]], badge: Badge) -> Cell:
+    first = min(rows, key=lambda row: bool(row["status"] != FAILED))
     reason = first["speedup_reason"] if first["status"] == OK else first["reason"]
     status = FAILED if first["status"] == FAILED else UNAVAILABLE
     return Cell(status=status, reason=reason or "no reason recorded", badge=badge)

@@ -14,8 +14,9 @@ ONE_PLOT = ["device", "dtype", "phase"]
 
 def section(inputs: Inputs) -> Section:
     """Log-scaled times with their 95 % intervals. What has no time is in the table, with its reason."""
-    found = order.sort(speedup.times(inputs.results).pipe(speedup.newest))
-    found = found[(found["status"] == OK) & (found["value"] > 0)]
+    rows = inputs.results
+    rows = speedup.newest(rows[rows["metric"] == "time_s"])
+    found = order.sort(rows[(rows["status"] == OK) & (rows["value"] > 0)])
     if found.empty:
         return Section("Time by workload", "times")
     apart = speedup.apart(found)

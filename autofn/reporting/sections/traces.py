@@ -13,7 +13,8 @@ from ..model import Block, Cell, Column, Row, Section, Table, Text, missing
 COLUMNS = (
     Column("Function"),
     Column("Variant", note="`all` holds every variant in each step"),
-    *map(Column, ("Workload", "dtype", "Device", "Date")),
+    *map(Column, ("Workload", "dtype", "Device")),
+    Column("Date", "date"),
     Column("Folder", "code"),
     Column("Kernels in one call", note="launches, by phase; on the CPU only compiled kernels have names"),
 )

@@ -24,7 +24,7 @@ KEPT = {
 
 def section(inputs: Inputs) -> Section:
     """One row a case and phase, the newest result of each; conditions have a column where they differ."""
-    found = order.sort(speedup.times(inputs.results).pipe(speedup.newest))
+    found = order.sort(speedup.current(inputs.results))
     if found.empty:
         return Section("Variants", "variants")
     function = found["function"].iloc[0]
@@ -75,14 +75,15 @@ def measured(row: Mapping[Any, Any]) -> Cell:
 
 
 def ratio(row: Mapping[Any, Any]) -> Cell:
-    """The speedup of a row; green or red only where the intervals of the two times lie apart."""
-    if row["variant"] == speedup.BASELINE and row["status"] == OK:
-        return Cell(row["speedup"], note="the baseline")
+    """The speedup of a row; green or red only where it surely differs from 1."""
     if pd.isna(row["speedup"]):
         return missing(row["speedup_reason"] or "no time")
+    if row["variant"] == speedup.BASELINE:
+        return Cell(row["speedup"], note="the baseline")
+    low, high = (None if pd.isna(row[bound]) else row[bound] for bound in ("speedup_low", "speedup_high"))
     if not row["clear"]:
-        return Cell(row["speedup"], note="the intervals of the two times overlap, or one is unknown")
-    return Cell(row["speedup"], tone="good" if row["speedup"] > 1 else "bad")
+        return Cell(row["speedup"], low, high, note="may be 1: the interval holds it, or is unknown")
+    return Cell(row["speedup"], low, high, tone="good" if row["speedup"] > 1 else "bad")
 
 
 def _kept(results: pd.DataFrame) -> dict[tuple[str, ...], Mapping[Any, Any]]:
