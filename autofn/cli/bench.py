@@ -54,7 +54,7 @@ def bench_command(
     run.check_threads(threads)
     tasks = selection.tasks(functions, variants=variant, workloads=workload, dtypes=dtype or DTYPES, devices=[device])
     phases = selection.phases(phase)
-    effort = {
+    effort: dict[str, Any] = {
         "threads": threads,
         "budget_s": budget / 10 if quick else budget,
         "isolate": isolate and not quick,

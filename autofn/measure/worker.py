@@ -39,13 +39,36 @@ def serve(path: str, name: str) -> None:
             message = channel.receive()
         except LostError:
             return
-        if message["do"] == "compiler":
+        if message["do"] == "describe":
+            channel.send(_describe(message["function"]))
+        elif message["do"] == "compiler":
             _import_compiler()
             channel.send({"ok": True})
         elif message["do"] == "fork":
             _fork(channel, message, Template)
         elif message["do"] == "wait":
             channel.send({"status": _wait(message["pid"])})
+
+
+def _describe(function: str) -> Message:
+    """What the installed package knows of a Function, and the conditions on each device; {} where it lacks it."""
+    import torch
+
+    from .machine import conditions
+
+    registry = importlib.import_module(f"{PACKAGE}.registry")
+    if function not in registry.names():
+        return {}
+    spec = registry.spec(function)
+    return {
+        "version": spec.version,
+        "dtypes": list(spec.dtypes),
+        "workloads": list(spec.workloads),
+        "variants": [(found.name, found.kind) for found in registry.variants(function)],
+        "conditions": {
+            device: conditions(device, 1) for device in ("cpu", "cuda") if device == "cpu" or torch.cuda.is_available()
+        },
+    }
 
 
 def _import_compiler() -> None:
