@@ -22,9 +22,10 @@ def record(**changes):
 
 
 FULL = record(
-    value=0.0, low=-0.0, high=1e-300, samples=(1e-6, 2.5e-6), number=3, processes=1, status="failed", reason='µ "x"\n\u2028',
-    detail={"ledger": [{"shape": [2, 3], "bytes": 0}]}, source="asv", run="r", machine="m", commit="c", date="2026-11-30",
-    version="1", protocol="calls/1", threads=1, device_model="d", driver="v", torch="2", allocator="stock", cache="warm",
+    value=0.0, low=-0.0, high=1e-300, samples=(1e-6, 2.5e-6), number=3, processes=1,
+    status="failed", reason='µ "x"\n\u2028', detail={"ledger": [{"shape": [2, 3], "bytes": 0}]},
+    source="asv", run="r", machine="m", commit="c", date="2026-11-30", version="1", protocol="calls/1",
+    threads=1, device_model="d", driver="v", torch="2", allocator="stock", cache="warm",
 )  # fmt: skip
 
 
