@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..records import Journal, Record
+from ..records import Journal, Record, last_of_each
 from . import machine
 from .rows import Arm, Group, Rows
 
@@ -45,8 +45,13 @@ def set_threads(threads: int) -> None:
 
 def missing(tasks: Sequence[Task], phases: Sequence[str], done: Iterable[Record]) -> list[Task]:
     """The tasks whose group has not all of its records among `done`."""
-    count = Counter(Group(r.function, r.workload, r.dtype, r.device) for r in done)
-    return [task for task in tasks if count[task.group] < Rows(task.group, phases).per_arm * len(task.arms)]
+    there = {(Group(r.function, r.workload, r.dtype, r.device), r.variant, r.phase, r.metric) for r in done}
+    count = Counter((group, variant) for group, variant, _, _ in there)
+    return [
+        task
+        for task in tasks
+        if any(count[task.group, arm.variant] < Rows(task.group, phases).per_arm for arm in task.arms)
+    ]
 
 
 def execute(
@@ -63,16 +68,13 @@ def execute(
     Each group is appended at once when it is complete. conditions: fields of every record of a group, asked for when it
     starts. progress: called with groups done, groups in all, and the one that starts.
     """
-    done = list(journal.records())
-    waiting = missing(tasks, phases, done)
+    waiting = missing(tasks, phases, journal.records())
     for number, task in enumerate(waiting, start=len(tasks) - len(waiting)):
         progress(number, len(tasks), str(task.group))
         rows = Rows(task.group, phases, {**conditions(task.group), "version": task.version})
-        found = list(measure(task, rows))
-        journal.append(found)
-        done += found
+        journal.append(measure(task, rows))
     progress(len(tasks), len(tasks), "")
-    return done
+    return last_of_each(journal.records())
 
 
 def run_id() -> str:
