@@ -397,3 +397,19 @@ def test_results_with_no_time_at_all_still_make_a_page(tmp_path: Path) -> None:
     text = autofn.report(tmp_path, tmp_path / "html")[-1].read_text()
     assert "1 of 10 failed" in text
     assert not re.search(r"\bnan\b", re.sub(r"(?s)<script>.*?</script>", "", text))
+
+
+def test_the_definition_and_the_section_in_the_documentation_work(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[1] / "docs" / "reports.md").read_text()
+    definition, section = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "large.py").write_text(definition)
+    sample.write_run(tmp_path, "bench", [record(workload="large"), record(workload="tiny")])
+    page = autofn.report(tmp_path, tmp_path / "html", definitions=tmp_path)[1].read_text()
+    assert "<h1>Large workloads</h1>" in page
+    assert ">tiny<" not in page
+
+    names: dict[str, Any] = {}
+    exec(section, names)
+    assert table_of(names["section"](given(record(), record(dtype="float64")))) == [
+        {"Variant": Cell("eager"), "Results": Cell(2.0)}
+    ]

@@ -18,9 +18,9 @@ CONDITIONS = [
 SHOWN_APART = {"machine": "Machine", "threads": "Threads", "allocator": "Allocator", "cache": "Cache"}
 
 MEANING = (
-    "Speedup is time of the baseline `eager` / time, above 1 is faster: a ratio of medians of interleaved samples in one "
-    "run (the median of the ratios of each round where the samples are kept, with its 95 % interval). Only results of "
-    "one machine, commit and run are divided."
+    "Speedup is time of the baseline `eager` / time, above 1 is faster: a ratio of medians of interleaved samples in "
+    "one run (the median of the ratios of each round where the samples are kept, with its 95 % interval). Only results "
+    "of one machine, commit and run are divided."
 )
 
 

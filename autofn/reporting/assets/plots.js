@@ -3,7 +3,10 @@ const SYMBOLS = { eager: "circle", compile: "diamond", native: "square", python:
 const DASHES = ["solid", "dot", "dash", "dashdot"];
 const probe = element("span", { hidden: true });
 const drawn = new Set();
-const wide = { displaylogo: false, responsive: true, displayModeBar: false };
+const root = document.documentElement;
+const PRINTED_WIDTH = 330; // two beside each other on A4
+const printing = () => root.classList.contains("printing");
+const SETTINGS = { displaylogo: false, responsive: true, displayModeBar: false };
 
 function colour(name) {
   probe.style.color = `var(--${name})`;
@@ -70,10 +73,14 @@ function axis(extra) {
   return { gridcolor: line, linecolor: line, zeroline: false, automargin: true, ...extra };
 }
 
-function layout(plot, positions, range) {
+function layout(plot, positions, range, width) {
+  // As many names as stand side by side, the newest commit among them.
+  const step = plot.lines ? Math.ceil((positions.length * 80) / Math.max(width - 70, 80)) : 1;
+  const named = positions.filter((_, index) => (positions.length - 1 - index) % step === 0);
   return {
     height: 304,
-    margin: { l: 8, r: 8, t: 10, b: 8 },
+    width: printing() ? PRINTED_WIDTH : undefined,
+    margin: { l: 8, r: 8, t: 8, b: 8 },
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: colour("soft"), size: 12, family: getComputedStyle(document.body).fontFamily },
@@ -82,9 +89,12 @@ function layout(plot, positions, range) {
     dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
     scattermode: plot.lines ? undefined : "group",
     scattergap: plot.lines ? undefined : 0.5,
-    legend: { orientation: "h", y: -0.18, yanchor: "top", x: 0 },
+    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
     showlegend: true,
-    xaxis: axis({ type: "category", categoryorder: "array", categoryarray: positions, range: [-0.5, positions.length - 0.5] }),
+    xaxis: axis({
+      type: "category", categoryorder: "array", categoryarray: positions, range: [-0.5, positions.length - 0.5],
+      tickvals: named, ticktext: named,
+    }),
     yaxis: axis({ type: "log", range: range.map(Math.log10), ...ticks(range), title: { text: plain(plot.y_title), standoff: 6 } }),
   };
 }
@@ -114,8 +124,9 @@ function draw(figure) {
   traces.push(gaps(shown, range[0] * 1.06));
   const used = new Set(shown.flatMap((series) => series.points.filter(kept).map((point) => point.x)));
   const positions = plot.positions.filter((name) => used.has(name)).map(plain);
+  const canvas = figure.querySelector(".canvas");
   drawn.add(figure);
-  return Plotly.react(figure.querySelector(".canvas"), traces, layout(plot, positions, range), wide);
+  return Plotly.react(canvas, traces, layout(plot, positions, range, printing() ? PRINTED_WIDTH : canvas.clientWidth), SETTINGS);
 }
 
 const visible = (figure) => !figure.closest("[hidden]");

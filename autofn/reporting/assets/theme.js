@@ -1,5 +1,4 @@
 // Theme: as the system says, until the button says otherwise; print is always light.
-const root = document.documentElement;
 const button = document.getElementById("theme");
 const systemDark = matchMedia("(prefers-color-scheme: dark)");
 const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : systemDark.matches);
@@ -23,6 +22,7 @@ function stored(value) {
 function printed(theme) {
   const before = root.dataset.theme;
   root.dataset.theme = theme;
+  root.classList.add("printing");
   for (const figure of all("figure.plot").filter(visible)) draw(figure);
   return before;
 }
@@ -39,6 +39,7 @@ function watchTheme() {
   let before;
   addEventListener("beforeprint", () => (before = printed("light")));
   addEventListener("afterprint", () => {
+    root.classList.remove("printing");
     if (before) root.dataset.theme = before;
     else delete root.dataset.theme;
     showTheme();

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ...records import FAILED, OK
+from ...records import FAILED, OK, UNAVAILABLE
 from .. import order, speedup
 from ..inputs import Inputs
 from ..model import Badge, Block, Cell, Column, Row, Section, Table, anchor, missing
@@ -48,7 +48,7 @@ def _verdict(rows: pd.DataFrame, page: str) -> Cell:
         return Cell(f"{failed} of {failed + passed} failed", note=note, tone="bad", link=link)
     if passed:
         return Cell(f"{passed} passed", note=note, tone="good", link=link)
-    return Cell("n/a", note=str(rows["reason"].iloc[0]), link=link)
+    return Cell(status=UNAVAILABLE, reason=rows["reason"].iloc[0] or "no reason recorded", link=link)
 
 
 def _rules(function: str, found: pd.DataFrame) -> Table:
