@@ -29,11 +29,12 @@ class NotCompiledError(RuntimeError):
 
 @dataclass(frozen=True)
 class Ready:
-    """A warmed case, with the seconds of each phase's first call and what was compiled."""
+    """A warmed case, with the seconds of each phase's first call, what was compiled and what is saved."""
 
     case: Case
     first_call_s: Mapping[str, float]
     compilation: Mapping[str, int]
+    ledger: Sequence[Mapping[str, Any]]
 
 
 def measure(
@@ -58,7 +59,7 @@ def measure(
         except Exception as error:  # whatever a Function raises is its own row, and the others go on
             yield from rows.missing(arm.variant, FAILED, f"{type(error).__name__}: {error}")
     for variant, found in ready.items():
-        yield from rows.saved(variant, [asdict(entry) for entry in ledger(found.case)])
+        yield from rows.saved(variant, found.ledger)
         yield from rows.first_calls(variant, found.first_call_s)
     for phase in rows.phases:
         yield from _time(rows, ready, phase, budget_s, clock)
@@ -73,12 +74,11 @@ def _prepare(spec: Spec, rows: Rows, arm: Arm, load: Load, clock: Callable[[], f
         begin = clock()
         phases.SAMPLE[phase](case, 1, clock)
         first[phase] = clock() - begin
-    if not arm.compiled:
-        return Ready(case, first, {})
     counts = compiled.counts() - before
-    if counts.graphs < 1:
+    if arm.compiled and counts.graphs < 1:
         raise NotCompiledError("no graph was compiled, so the time would be eager's")
-    return Ready(case, first, asdict(counts))
+    entries = [asdict(entry) for entry in ledger(case)]
+    return Ready(case, first, asdict(counts) if arm.compiled else {}, entries)
 
 
 def _time(

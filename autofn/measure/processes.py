@@ -60,6 +60,7 @@ class Worker:
     channel: Channel
     pid: int
     parent: Channel
+    ended: int | None = None
 
     def ask(self, what: str, timeout_s: float, **arguments: Any) -> Message:
         """The answer to a message. Raises ArmError where the arm failed, crashed or hangs, UnavailableError for n/a."""
@@ -77,8 +78,10 @@ class Worker:
         return answer
 
     def status(self) -> int:
-        """The exit status, negative for a signal; waits for the end."""
-        status: int = self.parent.ask({"do": "wait", "pid": self.pid}, ANSWER_S)["status"]
+        """The exit status, negative for a signal; waits for the end. A process can be waited for only once."""
+        if self.ended is None:
+            self.ended = self.parent.ask({"do": "wait", "pid": self.pid}, ANSWER_S)["status"]
+        status: int = self.ended
         return status
 
     def end(self) -> None:
@@ -112,7 +115,8 @@ class Processes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process, _ in self._servers.values():
+        for process, channel in self._servers.values():
+            channel.close()
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
