@@ -413,3 +413,28 @@ def test_the_definition_and_the_section_in_the_documentation_work(tmp_path: Path
     assert table_of(names["section"](given(record(), record(dtype="float64")))) == [
         {"Variant": Cell("eager"), "Results": Cell(2.0)}
     ]
+
+
+def test_the_verdict_of_a_run_over_processes_stands_beside_the_speedup() -> None:
+    def sampled(variant: str, factor: float, **detail: Any) -> Record:
+        samples = tuple(1e-3 * factor * (1 + 0.001 * (i % 5)) for i in range(24))
+        return record(variant=variant, samples=samples, detail={"generations": [3] * 8, **detail})
+
+    eager = sampled("eager", 1.0)
+    again = {"again": list(eager.samples)}
+    rows = table_of(
+        variants.section(given(sampled("eager", 1.0, **again), sampled("cpp", 0.5), sampled("python", 1.0)))
+    )
+    cpp, python = row_of(rows, Variant="cpp")["Speedup"], row_of(rows, Variant="python")["Speedup"]
+    assert (cpp.value, cpp.tone) == (pytest.approx(2), "good")
+    assert cpp.badge is not None
+    assert cpp.badge.text == "faster"
+    assert cpp.note.startswith("two arms of eager differ by up to 0.0%")
+    assert (python.badge.text if python.badge else "", python.tone) == ("same", "")
+
+
+def test_the_matrix_is_neutral_where_workloads_disagree() -> None:
+    found = [record(value=4e-3, low=4e-3, high=4e-3), record(variant="cpp"), record(variant="python")]
+    tiny = [record(workload="tiny"), record(variant="cpp", workload="tiny", value=9e-3, low=9e-3, high=9e-3)]
+    row = row_of(table_of(matrix.section(given(*found, *tiny))), Function="clipped_relu")
+    assert (row["cpp"].tone, row["python"].tone) == ("", "good")

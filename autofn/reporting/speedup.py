@@ -17,24 +17,27 @@ CONDITIONS = [
 # What may differ between results that are shown beside each other, and its title.
 SHOWN_APART = {"machine": "Machine", "threads": "Threads", "allocator": "Allocator", "cache": "Cache"}
 
+RATIO = ["speedup", "speedup_low", "speedup_high", "verdict", "floor", "smallest_effect"]
 MEANING = (
     "Speedup is time of the baseline `eager` / time, above 1 is faster: a ratio of medians of interleaved samples in "
-    "one run (the median of the ratios of each round where the samples are kept, with its 95 % interval). Only results "
-    "of one machine, commit and run are divided."
+    "one run (paired by round where the samples are kept, with its 95 % interval). It is called faster or slower where "
+    "the interval lies beyond what two arms of `eager` differ by. Only results of one machine, commit and run are "
+    "divided."
 )
 
 
 def current(results: pd.DataFrame, baseline: str = BASELINE) -> pd.DataFrame:
     """The newest times, with `speedup` over the baseline of the same run, or `speedup_reason` where there is none.
 
-    speedup_low, speedup_high: its 95 % interval, NaN where it is unknown. clear: whether it surely differs from 1.
+    The columns RATIO are those of `add_speedups`. clear: whether the speedup surely differs from 1: as the verdict
+    says, or, where there is none, the interval of the ratio, or else the two intervals of the times.
     """
     times = results[results["metric"] == "time_s"]
     group = times.groupby([*SUBJECT, *CONDITIONS], dropna=False, sort=False).ngroup()
     shown = newest(times)
     # The group's number as the run: rows with equal runs then share all conditions.
     together = times.assign(run=group.astype(str))[group.isin(group[shown.index])]
-    ratios = add_speedups(together, baseline).loc[shown.index, ["speedup", "speedup_low", "speedup_high"]]
+    ratios = add_speedups(together, baseline).loc[shown.index, RATIO]
     found = shown.join(ratios)
     bases = together[together["variant"] == baseline].drop_duplicates("run", keep="last").set_index("run")
     bases = bases.reindex(group[shown.index].astype(str)).set_axis(shown.index)
@@ -46,6 +49,8 @@ def current(results: pd.DataFrame, baseline: str = BASELINE) -> pd.DataFrame:
     apart_from_one = (found["speedup_low"] > 1) | (found["speedup_high"] < 1)
     disjoint = (bases["low"] > found["high"]) | (bases["high"] < found["low"])
     found["clear"] = apart_from_one.where(known, disjoint) & (found["variant"] != baseline)
+    judged = found["verdict"] != ""
+    found.loc[judged, "clear"] = found.loc[judged, "verdict"].isin(["faster", "slower"])
     return found
 
 

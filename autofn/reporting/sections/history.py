@@ -33,8 +33,9 @@ def section(inputs: Inputs) -> Section:
         if (group["status"] == OK).any():
             blocks.append(_plot(group, inputs.commits, machines))
     if not any(isinstance(block, Plot) for block in blocks):
-        return Section("History", "history")
-    return Section("History", anchor(found["function"].iloc[0], "history"), tuple(blocks))
+        blocks.append(Text("There is no time of a commit; `asv run` measures commits."))
+    names = inputs.results["function"].unique()
+    return Section("History", anchor(*names, "history"), tuple(blocks))
 
 
 def _last(rows: pd.DataFrame) -> pd.DataFrame:

@@ -81,9 +81,14 @@ def _cell(function: str, variant: str, rows: list[dict[Any, Any]], badge: Badge 
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     told = (f"{row['workload']} {row['speedup']:.3g}{TIMES}" for row in found)
     lost = (f"{row['workload']} {row['status']}" for row in rows if not row["speedup"] > 0)
-    tone: Tone = "" if not any(row["clear"] for row in found) else "good" if mean > 1 else "bad"
-    cell = Cell(mean, note=", ".join([*told, *lost]), tone=tone, badge=badge)
+    cell = Cell(mean, note=", ".join([*told, *lost]), tone=_tone(found), badge=badge)
     return replace(cell, low=min(ratios), high=max(ratios)) if len(set(ratios)) > 1 else cell
+
+
+def _tone(rows: list[dict[Any, Any]]) -> Tone:
+    """Green or red where all workloads that surely differ from 1 agree."""
+    faster = {bool(row["speedup"] > 1) for row in rows if row["clear"]}
+    return "" if len(faster) != 1 else "good" if faster == {True} else "bad"
 
 
 def _failed(rows: list[dict[Any, Any]], badge: Badge) -> Cell:

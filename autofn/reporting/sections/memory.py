@@ -32,8 +32,9 @@ def section(inputs: Inputs) -> Section:
     metrics = {row["metric"]: row["unit"] for row in rows.to_dict("records")}
     names = [*(name for name in MEANINGS if name in metrics), *sorted(set(metrics) - set(MEANINGS))]
     columns = (
-        *(Column(name if name == "dtype" else name.capitalize()) for name in CASE),
+        *map(Column, ("Variant", "Workload", "Phase")),
         *(_column(name, metrics[name]) for name in names),
+        *map(Column, ("dtype", "Device", "Machine")),
     )
     made = tuple(_row(case, names) for _, case in order.sort(rows).groupby(CASE, sort=False, dropna=False))
     return Section("Memory and more", anchor(function, "memory"), (Table(f"{function}: memory", columns, made),))
@@ -47,7 +48,6 @@ def _column(metric: str, unit: str) -> Column:
 def _row(rows: pd.DataFrame, metrics: list[str]) -> Row:
     by_metric = {row["metric"]: row for row in rows.to_dict("records")}
     case = rows.iloc[0].to_dict()
-    cells = (
-        measured(by_metric[name]) if name in by_metric else missing("not measured in this phase") for name in metrics
-    )
-    return Row((*(text(case[name]) for name in CASE), *cells), order.tags(case, "phase"))
+    cells = (measured(by_metric[name]) if name in by_metric else missing("not of this phase") for name in metrics)
+    told = [text(case[name]) for name in CASE]
+    return Row((*told[:3], *cells, *told[3:]), order.tags(case, "phase"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from ...records import OK
 from .. import order, speedup
 from ..history import DIRTY
 from ..inputs import Inputs
-from ..model import Cell, Column, Row, Section, Table, anchor, missing, several
+from ..model import Badge, Cell, Column, Row, Section, Table, Tone, anchor, missing, several
 from . import checks
 
 TITLES = {"device": "Device", **speedup.SHOWN_APART}
@@ -81,9 +82,19 @@ def ratio(row: Mapping[Any, Any]) -> Cell:
     if row["variant"] == speedup.BASELINE:
         return Cell(row["speedup"], note="the baseline")
     low, high = (None if pd.isna(row[bound]) else row[bound] for bound in ("speedup_low", "speedup_high"))
-    if not row["clear"]:
-        return Cell(row["speedup"], low, high, note="may be 1: the interval holds it, or is unknown")
-    return Cell(row["speedup"], low, high, tone="good" if row["speedup"] > 1 else "bad")
+    tone: Tone = "" if not row["clear"] else "good" if row["speedup"] > 1 else "bad"
+    verdict = Badge(row["verdict"], tone) if row["verdict"] else None
+    return Cell(row["speedup"], low, high, note=_seen(row), tone=tone, badge=verdict)
+
+
+def _seen(row: Mapping[Any, Any]) -> str:
+    """What a run could tell apart."""
+    if pd.isna(row["smallest_effect"]):
+        return "" if row["clear"] else "may be 1: the interval holds it, or is unknown"
+    floor, effect = math.expm1(row["floor"]), row["smallest_effect"]
+    return (
+        f"two arms of {speedup.BASELINE} differ by up to {floor:.1%}; the smallest effect to be seen was {effect:.1%}"
+    )
 
 
 def _kept(results: pd.DataFrame) -> dict[tuple[str, ...], Mapping[Any, Any]]:
