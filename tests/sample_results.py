@@ -142,16 +142,16 @@ def write_asv(root: Path, functions: Sequence[str], hashes: Sequence[str]) -> No
 
 def _journal(functions: Sequence[str], commit: str, day: int) -> list[Record]:
     """What asv does not keep: the conditions, and why cpp failed."""
-    return [
-        record(
-            function=function, variant=variant, workload=workload, phase=phase, source="asv", commit=commit,
-            run=f"asv-{day}-{function}", version="1", protocol="1", low=value * 0.97, high=value * 1.03,
-            **({"status": "failed", "reason": "the extension did not build"} if (variant, day) == ("cpp", 2) else {}),
-        )
-        for function in functions
-        for phase in PHASES
-        for (variant, workload, value) in _values(phase, day)
-    ]  # fmt: skip
+    made = []
+    for function, phase in itertools.product(functions, PHASES):
+        for variant, workload, value in _values(phase, day):
+            found = {"value": value, "low": value * 0.97, "high": value * 1.03}
+            if (variant, day) == ("cpp", 2):
+                found = {"status": "failed", "reason": "the extension did not build"}
+            case = {"function": function, "variant": variant, "workload": workload, "phase": phase, "commit": commit}
+            run = {"source": "asv", "run": f"asv-{day}-{function}", "version": "1", "protocol": "1"}
+            made.append(record(**case, **run, **found))
+    return made
 
 
 def _values(phase: str, day: int) -> list[tuple[str, str, float]]:

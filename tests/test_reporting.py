@@ -438,3 +438,10 @@ def test_the_matrix_is_neutral_where_workloads_disagree() -> None:
     tiny = [record(workload="tiny"), record(variant="cpp", workload="tiny", value=9e-3, low=9e-3, high=9e-3)]
     row = row_of(table_of(matrix.section(given(*found, *tiny))), Function="clipped_relu")
     assert (row["cpp"].tone, row["python"].tone) == ("", "good")
+
+
+def test_what_the_journal_knows_of_an_asv_result_is_on_the_page(tmp_path: Path) -> None:
+    sample.write_everything(tmp_path, ["clipped_relu"])
+    found = inputs.load(tmp_path).results
+    rows = table_of(machine.section(Inputs(found[found["source"] == "asv"])))
+    assert [(row["Allocator"].value, row["Threads"].value) for row in rows] == [("stock", 1)]
