@@ -22,11 +22,17 @@ JOURNAL = Path(".asv/journal")
 RESULTS = Path(".asv/results")
 COMPILED_KINDS = ("compile", "fused")
 
-# dtypes: what is measured; budget_s: at most, a variant and phase; rounds: samples in each generation of processes.
+# dtypes: what is measured; effort: how long, the budget being seconds a variant and phase. Three generations give no
+# interval: the quick profile shows the way, it decides nothing.
 PROFILES: dict[str, dict[str, Any]] = {
-    "quick": {"dtypes": ["float32"], "budget_s": 0.1, "rounds": 5},
-    "standard": {"dtypes": ["float32", "bfloat16"], "budget_s": 0.4, "rounds": 10},
-    "full": {"dtypes": ["float32", "bfloat16", "float64", "float16"], "budget_s": 2.0, "rounds": 10},
+    "quick": {"dtypes": ["float32"], "budget_s": 0.05, "rounds": 3, "fewest_generations": 3},
+    "standard": {"dtypes": ["float32", "bfloat16"], "budget_s": 0.4, "rounds": 8, "fewest_generations": 6},
+    "full": {
+        "dtypes": ["float32", "bfloat16", "float64", "float16"],
+        "budget_s": 2.0,
+        "rounds": 10,
+        "fewest_generations": 8,
+    },
 }
 
 
@@ -98,8 +104,9 @@ def _lockstep(
     processes: Processes, build: Build, effort: Mapping[str, Any]
 ) -> Callable[[run.Task, Any], Iterable[Record]]:
     def measure(task: run.Task, rows: Any) -> Iterable[Record]:
-        budget_s = effort["budget_s"] * len(task.arms) * len(PHASES)
-        return isolated.measure(processes, build, rows, task.arms, Effort(budget_s, rounds=effort["rounds"]))
+        whole = effort["budget_s"] * len(task.arms) * len(PHASES)
+        chosen = Effort(whole, rounds=effort["rounds"], fewest_generations=effort["fewest_generations"])
+        return isolated.measure(processes, build, rows, task.arms, chosen)
 
     return measure
 
