@@ -1,61 +1,87 @@
 // Counts what PyTorch allocates on the CPU, to the byte and in all threads, by wrapping its allocator.
 //
 // A window is a stretch of time: it counts the blocks allocated within it, until each is freed, whenever that is. What
-// was allocated earlier is in no later window, so that a cache slot that is overwritten shows as what was put in, not
-// as zero. Unseen: memory that does not come from c10's CPU allocator (NumPy, shared memory, the scratch of oneDNN and
-// of compiled kernels), and storages made before the installation, which keep their own allocator.
+// was allocated earlier is not in it, so that a cache slot that is overwritten shows as what was put in, not as zero.
+// Unseen: memory that does not come from c10's CPU allocator (NumPy's, shared memory, the scratch of compiled kernels),
+// and storages made before the installation, which keep their own allocator.
 #include "allocator.h"
 
 #include <c10/core/CPUAllocator.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cstdint>
-#include <memory>
-#include <utility>
+#include <mutex>
+#include <unordered_map>
 
 namespace {
 
-class Window {
+struct Figures {
+  int64_t live = 0, peak = 0, allocated = 0;
+};
+
+class Ledger {
  public:
-  void add(int64_t bytes) {
-    allocated_ += bytes;
-    raise_peak(live_ += bytes);
+  void add(void* data, int64_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    forget(data);
+    blocks_[data] = {window_, bytes};
+    figures_.allocated += bytes;
+    figures_.live += bytes;
+    figures_.peak = std::max(figures_.peak, figures_.live);
   }
-  void remove(int64_t bytes) { live_ -= bytes; }
 
-  // Emptied first and raised after: a peak that another thread reaches in between is either kept or was before.
+  void remove(void* data) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    forget(data);
+  }
+
+  void start() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++window_;
+    figures_ = {};
+  }
+
   void reset_peak() {
-    peak_ = 0;
-    raise_peak(live_);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    figures_.peak = figures_.live;
   }
 
-  int64_t live() const { return live_; }
-  int64_t peak() const { return peak_; }
-  int64_t allocated() const { return allocated_; }
+  Figures figures() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return figures_;
+  }
 
  private:
-  void raise_peak(int64_t live) {
-    int64_t seen = peak_;
-    while (live > seen && !peak_.compare_exchange_weak(seen, live)) {}
+  struct Block {
+    int64_t window, bytes;
+  };
+
+  // Does nothing for an unknown block: one from before the installation.
+  void forget(void* data) {
+    const auto found = blocks_.find(data);
+    if (found == blocks_.end()) return;
+    if (found->second.window == window_) figures_.live -= found->second.bytes;
+    blocks_.erase(found);
   }
 
-  std::atomic<int64_t> live_{0}, peak_{0}, allocated_{0};
+  std::mutex mutex_;
+  std::unordered_map<void*, Block> blocks_;
+  int64_t window_ = 0;
+  Figures figures_;
 };
 
-// Windows are never freed: a block may outlive the one that it was allocated in. One is 24 bytes.
-std::atomic<Window*> current{nullptr};
+// Never destroyed: blocks are freed until the process ends.
+Ledger& ledger() {
+  static auto* found = new Ledger;
+  return *found;
+}
 
-struct Block {
-  c10::DataPtr base;
-  Window* window;
-  int64_t bytes;
-};
+c10::DeleterFnPtr base_deleter = nullptr;
 
-void free_block(void* context) {
-  auto* block = static_cast<Block*>(context);
-  block->base.clear();
-  block->window->remove(block->bytes);
-  delete block;
+// Forgotten before it is free: from then on another thread may be given the same address.
+void free_counted(void* data) {
+  ledger().remove(data);
+  base_deleter(data);
 }
 
 class CountingAllocator final : public c10::Allocator {
@@ -63,20 +89,16 @@ class CountingAllocator final : public c10::Allocator {
   explicit CountingAllocator(c10::Allocator* base) : base_(base) {}
 
   c10::DataPtr allocate(size_t bytes) override {
-    c10::DataPtr base = base_->allocate(bytes);
-    if (!base.get()) return base;
-    void* data = base.get();
-    const c10::Device device = base.device();
-    auto block = std::make_unique<Block>(Block{std::move(base), current.load(), static_cast<int64_t>(bytes)});
-    block->window->add(block->bytes);
-    return {data, block.release(), &free_block, device};
+    c10::DataPtr data = base_->allocate(bytes);
+    TORCH_CHECK(data.compare_exchange_deleter(base_deleter, &free_counted), "allocator: PyTorch's has two deleters");
+    if (data.get()) ledger().add(data.get(), static_cast<int64_t>(bytes));
+    return data;
   }
 
-  // The context is not the data, so the raw interface is not to be had.
-  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  // The raw interface is oneDNN's way to memory. The context is the data's address, so a look-up finds the size.
+  c10::DeleterFnPtr raw_deleter() const override { return &free_counted; }
 
-  // Copy-on-write asks it: ours is an ordinary owner of its data, though its context is not the data's address.
-  bool is_simple_data_ptr(const c10::DataPtr& data) const override { return data.get_deleter() == &free_block; }
+  bool is_simple_data_ptr(const c10::DataPtr& data) const override { return base_->is_simple_data_ptr(data); }
 
   void copy_data(void* to, const void* from, std::size_t count) const override { base_->copy_data(to, from, count); }
 
@@ -84,46 +106,43 @@ class CountingAllocator final : public c10::Allocator {
   c10::Allocator* base_;
 };
 
-// Replaces the allocator once, for the rest of the process. The strongest priority, for others may have registered too.
-bool install() {
-  static CountingAllocator* counting = [] {
-    current = new Window;
-    return new CountingAllocator(c10::GetCPUAllocator());
-  }();
-  c10::SetCPUAllocator(counting, UINT8_MAX);
-  return c10::GetCPUAllocator() == counting;
-}
-
-const Window* window_or_error() {
-  const Window* window = current;
-  if (!window) PyErr_SetString(PyExc_RuntimeError, "allocator: it counts nothing yet; call allocator_install() first");
-  return window;
-}
+c10::Allocator* counting = nullptr;
 
 PyObject* python_install(PyObject*, PyObject*) {
-  if (!install()) {
-    PyErr_SetString(PyExc_RuntimeError, "allocator: PyTorch kept its own allocator; nothing would be counted");
+  if (!counting) {
+    c10::Allocator* base = c10::GetCPUAllocator();
+    base_deleter = base->raw_deleter();
+    if (!base_deleter) {
+      PyErr_SetString(PyExc_RuntimeError, "allocator: PyTorch's allocator has no raw deleter, so it cannot be wrapped");
+      return nullptr;
+    }
+    counting = new CountingAllocator(base);
+    // The strongest priority: another one may have been registered too.
+    c10::SetCPUAllocator(counting, UINT8_MAX);
+  }
+  if (c10::GetCPUAllocator() != counting) {
+    PyErr_SetString(PyExc_RuntimeError, "allocator: it was replaced by another one, so nothing would be counted");
     return nullptr;
   }
   Py_RETURN_NONE;
 }
 
-PyObject* python_start(PyObject*, PyObject*) {
-  if (!window_or_error()) return nullptr;
-  current = new Window;
+bool installed() {
+  if (!counting)
+    PyErr_SetString(PyExc_RuntimeError, "allocator: nothing is counted yet; call allocator_install() first");
+  return counting;
+}
+
+template <void (Ledger::*action)()>
+PyObject* python_action(PyObject*, PyObject*) {
+  if (!installed()) return nullptr;
+  (ledger().*action)();
   Py_RETURN_NONE;
 }
 
-PyObject* python_reset_peak(PyObject*, PyObject*) {
-  if (!window_or_error()) return nullptr;
-  current.load()->reset_peak();
-  Py_RETURN_NONE;
-}
-
-template <int64_t (Window::*figure)() const>
+template <int64_t Figures::* figure>
 PyObject* python_figure(PyObject*, PyObject*) {
-  const Window* window = window_or_error();
-  return window ? PyLong_FromLongLong((window->*figure)()) : nullptr;
+  return installed() ? PyLong_FromLongLong(ledger().figures().*figure) : nullptr;
 }
 
 }  // namespace
@@ -133,11 +152,13 @@ namespace autofn {
 PyMethodDef* allocator_methods() {
   static PyMethodDef methods[] = {
       {"allocator_install", python_install, METH_NOARGS, "Counts from here on, for the rest of the process."},
-      {"allocator_start", python_start, METH_NOARGS, "Opens a new window: what was allocated before is not in it."},
-      {"allocator_live_bytes", python_figure<&Window::live>, METH_NOARGS, "Allocated in the window and not yet freed."},
-      {"allocator_peak_bytes", python_figure<&Window::peak>, METH_NOARGS, "The most that was live since the reset."},
-      {"allocator_reset_peak", python_reset_peak, METH_NOARGS, "Lowers the peak to what is live."},
-      {"allocator_allocated_bytes", python_figure<&Window::allocated>, METH_NOARGS, "All that the window allocated."},
+      {"allocator_start", python_action<&Ledger::start>, METH_NOARGS, "Opens a new window, in which nothing is live."},
+      {"allocator_live_bytes", python_figure<&Figures::live>, METH_NOARGS,
+       "Allocated in the window and not yet freed."},
+      {"allocator_peak_bytes", python_figure<&Figures::peak>, METH_NOARGS, "The most that was live since the reset."},
+      {"allocator_reset_peak", python_action<&Ledger::reset_peak>, METH_NOARGS, "Lowers the peak to what is live."},
+      {"allocator_allocated_bytes", python_figure<&Figures::allocated>, METH_NOARGS,
+       "All that the window allocated, freed or not."},
       {nullptr, nullptr, 0, nullptr},
   };
   return methods;
