@@ -11,20 +11,24 @@ import itertools
 import json
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from .records import COLUMNS, FAILED, OK, UNAVAILABLE, Journal, Record, from_line
+from .records import COLUMNS, FAILED, OK, UNAVAILABLE, Journal, Record, from_line, last_of_each
 
 RUNS = Path(".autofn/runs")
 ASV_RESULTS = Path(".asv/results")
 ASV_JOURNAL = Path(".asv/journal")
 
 CASE = ["function", "variant", "workload", "dtype", "device"]
+CONDITIONS = [
+    "machine", "commit", "version", "protocol", "threads", "device_model", "driver", "torch", "allocator", "cache"
+]  # fmt: skip
 
 
 class DamagedFileWarning(UserWarning):
@@ -62,9 +66,9 @@ def frame(records: Iterable[Record], files: Sequence[str] | None = None) -> pd.D
 
 
 def latest(found: pd.DataFrame) -> pd.DataFrame:
-    """Of rows that say the same thing of the same machine and commit, the one measured last."""
-    identity = [*CASE, "phase", "metric", "machine", "commit"]
-    return found.sort_values("date", kind="stable").drop_duplicates(identity, keep="last").reset_index(drop=True)
+    """Of rows that say the same thing under the same conditions, the one measured last; undated ones come first."""
+    dated = found.sort_values("date", kind="stable", na_position="first")
+    return dated.drop_duplicates([*CASE, "phase", "metric", *CONDITIONS], keep="last").reset_index(drop=True)
 
 
 def _skipped(path: Path, error: Exception) -> None:
@@ -72,27 +76,37 @@ def _skipped(path: Path, error: Exception) -> None:
 
 
 def _read_runs(folder: Path) -> list[tuple[Record, Path]]:
-    rows = []
+    rows: list[tuple[Record, Path]] = []
     for path in sorted(folder.glob("*.jsonl")):
-        for number, line in enumerate(path.read_text(errors="replace").splitlines(), start=1):
+        try:
+            lines = path.read_text(errors="replace").splitlines()
+        except OSError as error:
+            _skipped(path, error)
+            continue
+        found = []
+        for number, line in enumerate(lines, start=1):
             try:
                 if line.strip():
-                    rows.append((from_line(line), path))
+                    found.append(from_line(line))
             except ValueError as error:
                 _skipped(path, ValueError(f"line {number}: {error}"))
+        rows += [(record, path) for record in last_of_each(found)]
     return rows
 
 
 def _read_asv(root: Path) -> list[tuple[Record, Path]]:
-    journal = {_identity(record): record for record in _journals(root / ASV_JOURNAL)}
+    journal: dict[tuple[str, ...], list[Record]] = {}
+    for record in sorted(_journals(root / ASV_JOURNAL), key=lambda record: record.date):
+        journal.setdefault(_identity(record), []).append(record)
     rows: list[tuple[Record, Path]] = []
     for path in sorted((root / ASV_RESULTS).glob("*/*.json")):
         if path.name == "machine.json":
             continue
         try:
-            found = [_with_journal(record, journal) for record in _asv_records(path)]
+            found = _with_journal(list(_asv_records(path)), journal)
             rows += [(record, path) for record in found if record.status != UNAVAILABLE or record.reason]
-        except (ValueError, KeyError, TypeError, OSError) as error:
+        # Whatever JSON another program wrote there: it may hold anything in any place.
+        except (ValueError, LookupError, ArithmeticError, TypeError, AttributeError, SyntaxError, OSError) as error:
             _skipped(path, error)
     return rows
 
@@ -105,19 +119,46 @@ _JOURNAL_KEEPS = (
 
 def _journals(folder: Path) -> Iterator[Record]:
     for path in sorted(folder.glob("*/*/*.jsonl")):
-        yield from Journal(path).records()
+        try:
+            yield from last_of_each(Journal(path).records())
+        except OSError as error:
+            _skipped(path, error)
 
 
 def _identity(record: Record) -> tuple[str, ...]:
     case = tuple(getattr(record, column) for column in CASE)
-    return (record.commit, *case, record.phase, record.metric, record.torch.split("+")[0])
+    return (record.commit, *case, record.phase, record.metric)
 
 
-def _with_journal(record: Record, journal: dict[tuple[str, ...], Record]) -> Record:
-    """Adds what asv does not keep: the reason, the raw samples, the detail and the conditions."""
-    known = journal.get(_identity(record))
-    if known is None:
+def _with_journal(records: Sequence[Record], journal: Mapping[tuple[str, ...], Sequence[Record]]) -> list[Record]:
+    """Adds what asv does not keep: the reason, the raw samples, the detail and the conditions.
+
+    The records are those of one file. asv may know this machine by another name than the journal, but it hands a median
+    on as it is: where the times of the file are those of a journal, the file is of that journal's machine.
+    """
+    fitting = [[known for known in journal.get(_identity(one), ()) if _fits(one, known)] for one in records]
+    timed = [known for one, fits in zip(records, fitting, strict=True) if one.metric == "time_s" for known in fits]
+    machines = {known.machine for known in timed if known.status == OK} | {one.machine for one in records}
+    return [
+        _joined(one, [known for known in fits if known.machine in machines])
+        for one, fits in zip(records, fitting, strict=True)
+    ]
+
+
+def _fits(record: Record, known: Record) -> bool:
+    """Whether a journal's record may be what asv was given."""
+    if record.torch and known.torch.split("+")[0] != record.torch.split("+")[0]:
+        return False
+    if record.value is None or known.value is None:
+        return record.value is known.value
+    return math.isclose(record.value, known.value, rel_tol=1e-9)
+
+
+def _joined(record: Record, fits: Sequence[Record]) -> Record:
+    """The record with what the last of the fitting ones adds."""
+    if not fits:
         return record
+    known = fits[-1]
     kept = {name: getattr(known, name) for name in _JOURNAL_KEEPS}
     if record.status == OK:
         return replace(record, **kept, low=known.low, high=known.high)
@@ -134,7 +175,7 @@ def _asv_records(path: Path) -> Iterator[Record]:
         "source": "asv",
         "machine": machine,
         "commit": data["commit_hash"],
-        "date": pd.Timestamp(data["date"], unit="ms", tz="UTC").isoformat(),
+        "date": datetime.fromtimestamp(data["date"] / 1000, UTC).isoformat(),
         "torch": data.get("requirements", {}).get("torch", ""),
         "device_model": data["params"].get("cpu", ""),
     }
@@ -165,9 +206,11 @@ def _benchmark_records(function: str, metric: str, columns: dict[str, Any], comm
             metric="time_s" if timed else metric,
             unit="s" if timed else "bytes",
             value=None if missing else value,
-            low=None if missing or low is None else low,
-            high=None if missing or high is None else high,
+            # asv writes infinite bounds where it had too few samples for an interval.
+            low=None if missing or low is None or math.isinf(low) else low,
+            high=None if missing or high is None or math.isinf(high) else high,
             status=FAILED if value is None else UNAVAILABLE if missing else OK,
+            reason="asv noted a failure and no reason" if value is None else "",
             version=columns.get("version") or "",
             **common,
         )

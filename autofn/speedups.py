@@ -42,13 +42,14 @@ def _verdict(base: Any, row: Any) -> Verdict:
     if base is None or pd.isna(base.value) or pd.isna(row.value):
         return _without_verdict(Estimate(math.nan, None, None))
     generations = row.detail.get("generations")
-    if generations and generations == base.detail.get("generations"):
+    together = generations == base.detail.get("generations")
+    if generations and together:
         mine, theirs = _split(row.samples, generations), _split(base.samples, generations)
         if row.variant == base.variant:
             return _without_verdict(Estimate(1.0, None, None))
         if "again" in base.detail:
             return judge(theirs, _split(base.detail["again"], generations), mine)
-    if len(base.samples) == len(row.samples) > 0:
+    if together and len(base.samples) == len(row.samples) > 0:
         return _without_verdict(ratio(base.samples, row.samples))
     return _without_verdict(Estimate(base.value / row.value, None, None))
 
