@@ -113,7 +113,9 @@ def configured() -> tuple[dict[str, Any], dict[str, Any]]:
 def build_ext_or_reason(base: Any, record: dict[str, Any]) -> Any:
     """BuildExtension, but a failed compilation becomes the reason why the cpp variants are unavailable."""
 
-    class BuildOrSayWhy(base):  # type: ignore[misc]
+    class BuildOrSayWhy(base):
+        extensions: list[Any]
+
         def run(self) -> None:
             try:
                 super().run()

@@ -18,9 +18,8 @@ template <typename scalar_t, typename Op>
 void map(const at::Tensor& out, const at::Tensor& in, Op op) {
   auto* y = out.mutable_data_ptr<scalar_t>();
   const auto* x = in.const_data_ptr<scalar_t>();
-  at::parallel_for(0, out.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    at::vec::map(op, y + begin, x + begin, end - begin);
-  });
+  at::parallel_for(
+      0, out.numel(), kGrain, [&](int64_t begin, int64_t end) { at::vec::map(op, y + begin, x + begin, end - begin); });
 }
 
 // out[i] = op(a[i], b[i]).

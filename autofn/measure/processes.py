@@ -32,12 +32,14 @@ class UnavailableError(ArmError):
 class Build:
     """A Python with its packages, and what its processes run under.
 
-    allocator: "settled" keeps freed pages, "stock" is malloc as it comes. environment: further variables.
+    allocator: "settled" keeps freed pages, "stock" is malloc as it comes. package: whose `registry` module is asked for
+    Functions and variants. environment: further variables.
     """
 
     python: str = sys.executable
     threads: int = 1
     allocator: str = "settled"
+    package: str = "autofn"
     environment: tuple[tuple[str, str], ...] = ()
 
     def variables(self) -> dict[str, str]:
@@ -131,7 +133,7 @@ class Processes:
             # -P: the script's folder must not come before the build's packages. A session of its own: Ctrl-C reaches
             # the coordinator alone, which then ends all of them.
             process = subprocess.Popen(
-                [build.python, "-P", str(script), "measure.worker", "serve", str(self._path), name],
+                [build.python, "-P", str(script), "measure.worker", "serve", str(self._path), name, build.package],
                 env=build.variables(),
                 stdin=subprocess.DEVNULL,
                 stdout=sys.stderr.fileno(),

@@ -16,23 +16,25 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from types import ModuleType
 from typing import Any, NoReturn
 
 from .channel import Channel, LostError, Message, connect
-
-# The package whose registry is asked: the installed one, which need not be the one that this file belongs to.
-PACKAGE = "autofn"
 
 # Refilling a 2 MB cache takes about 0.1 ms: below 2 % of such a call.
 LONG_S = 5e-3
 
 
-def serve(path: str, name: str) -> None:
-    """The server: answers until the coordinator goes away. path: the coordinator's socket."""
+def serve(path: str, name: str, package: str) -> None:
+    """The server: answers until the coordinator goes away.
+
+    path: the coordinator's socket. package: whose registry is asked; the installed `autofn` need not be the one that
+    this file belongs to.
+    """
     import torch
 
     torch.set_num_threads(1)
-    importlib.import_module(f"{PACKAGE}.registry")
+    registry = importlib.import_module(f"{package}.registry")
     from ..case import prepare  # noqa: F401  (imported here once, for all forks)
     from . import phases, sampling, saved  # noqa: F401
 
@@ -43,23 +45,22 @@ def serve(path: str, name: str) -> None:
         except LostError:
             return
         if message["do"] == "describe":
-            channel.send(_describe(message["function"]))
+            channel.send(_describe(registry, message["function"]))
         elif message["do"] == "compiler":
             _import_compiler()
             channel.send({"ok": True})
         elif message["do"] == "fork":
-            _fork(channel, message, Template)
+            _fork(channel, message, Template, registry)
         elif message["do"] == "wait":
             channel.send({"status": _wait(message["pid"])})
 
 
-def _describe(function: str) -> Message:
+def _describe(registry: ModuleType, function: str) -> Message:
     """What the installed package knows of a Function, and the conditions on each device; {} where it lacks it."""
     import torch
 
     from .machine import conditions
 
-    registry = importlib.import_module(f"{PACKAGE}.registry")
     if function not in registry.names():
         return {}
     spec = registry.spec(function)
@@ -143,12 +144,11 @@ class Role:
 class Template(Role):
     """Loads the variant, and calls every phase once so that generations find all imported and compiled."""
 
-    def __init__(self, channel: Channel, message: Message) -> None:
+    def __init__(self, channel: Channel, message: Message, registry: ModuleType) -> None:
         import torch
 
         super().__init__(channel, message)
         torch.set_num_threads(message["threads"])
-        registry = importlib.import_module(f"{PACKAGE}.registry")
         self.spec = registry.spec(message["key"]["function"])
         self.load = lambda: registry.load(self.spec.name, message["key"]["variant"], message["key"]["device"])
         self.apply: Any = None
