@@ -25,7 +25,7 @@ DEVICES = ("cpu", "cuda")
 AXES = ("variant", "workload", "dtype", "device")
 
 PHASES = ("forward", "backward", "forward_backward")
-MEMORY = ("saved_bytes", "saved_new_bytes")
+MEMORY = ("saved_bytes", "saved_new_bytes", "held_bytes")
 
 # The slowest setup_cache known: every case of a Function at the profile `full`, compiled from cold.
 SETUP_CACHE_TIMEOUT_S = 3600

@@ -13,7 +13,7 @@ from ..case import Case, prepare
 from ..records import FAILED, UNAVAILABLE, Record
 from . import phases, sampling
 from .rows import Arm, Rows
-from .saved import ledger
+from .saved import ledger, saved_bytes, saved_new_bytes
 from .statistics import estimate
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Ready:
     case: Case
     first_call_s: Mapping[str, float]
     compilation: Mapping[str, int]
-    ledger: Sequence[Mapping[str, Any]]
+    saved: Mapping[str, Any]
 
 
 def measure(
@@ -59,7 +59,7 @@ def measure(
         except Exception as error:  # whatever a Function raises is its own row, and the others go on
             yield from rows.missing(arm.variant, FAILED, f"{type(error).__name__}: {error}")
     for variant, found in ready.items():
-        yield from rows.saved(variant, found.ledger)
+        yield from rows.memory(variant, found.saved)
         yield from rows.first_calls(variant, found.first_call_s)
     for phase in rows.phases:
         yield from _time(rows, ready, phase, budget_s, clock)
@@ -77,8 +77,13 @@ def _prepare(spec: Spec, rows: Rows, arm: Arm, load: Load, clock: Callable[[], f
     counts = compiled.counts() - before
     if arm.compiled and counts.graphs < 1:
         raise NotCompiledError("no graph was compiled, so the time would be eager's")
-    entries = [asdict(entry) for entry in ledger(case)]
-    return Ready(case, first, asdict(counts) if arm.compiled else {}, entries)
+    entries = ledger(case)
+    saved = {
+        "saved_bytes": saved_bytes(entries),
+        "saved_new_bytes": saved_new_bytes(entries),
+        "ledger": [asdict(entry) for entry in entries],
+    }
+    return Ready(case, first, asdict(counts) if arm.compiled else {}, saved)
 
 
 def _time(

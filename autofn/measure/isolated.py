@@ -27,7 +27,7 @@ PROTOCOL = {
 
 def measure(processes: Processes, build: Build, rows: Rows, arms: Sequence[Arm], effort: Effort) -> Iterator[Record]:
     """Every record of the group: saved bytes, first calls and times of each arm, or the reason why there are none."""
-    specs = [ArmSpec(arm.variant, rows.group.key(arm.variant), build, arm.compiled) for arm in arms]
+    specs = [ArmSpec(arm.variant, rows.group.key(arm.variant), build, arm.compiled, memory=True) for arm in arms]
     if any(arm.variant == BASELINE for arm in arms):
         specs.append(ArmSpec(AGAIN, rows.group.key(BASELINE), build))
     outcome = Lockstep(processes, specs, rows.phases, replace(effort, enough=partial(_narrow, NARROW))).run()
@@ -36,9 +36,11 @@ def measure(processes: Processes, build: Build, rows: Rows, arms: Sequence[Arm],
         if status:
             yield from rows.missing(arm.variant, status, reason)
             continue
-        prepared = outcome.prepared[arm.variant]
-        yield from rows.saved(arm.variant, prepared["ledger"])
-        yield from rows.first_calls(arm.variant, prepared["first_call_s"])
+        if arm.variant in outcome.memory:
+            yield from rows.memory(arm.variant, outcome.memory[arm.variant])
+        else:
+            yield from rows.no_memory(arm.variant, FAILED, outcome.no_memory[arm.variant])
+        yield from rows.first_calls(arm.variant, outcome.prepared[arm.variant]["first_call_s"])
         for phase in rows.phases:
             yield _time(rows, arm, phase, outcome)
 

@@ -28,12 +28,13 @@ HERE = Build()
 
 @dataclass(frozen=True)
 class ArmSpec:
-    """One arm: a case of a build. `name` is unique among the arms of a comparison."""
+    """One arm: a case of a build, its name unique in the comparison. memory: whether to count its bytes."""
 
     name: str
     key: Key
     build: Build = HERE
     compiled: bool = False
+    memory: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,16 @@ class Effort:
 
 @dataclass
 class Outcome:
-    """What a run gave. prepared: what each arm's template said; numbers: calls in a sample of (case, phase)."""
+    """What a run gave, by arm.
+
+    prepared, memory: what its template and its counting process said; no_memory, unavailable, failed: why something is
+    missing; numbers: calls in a sample of (case, phase).
+    """
 
     times: Times = field(default_factory=dict)
     prepared: dict[str, Message] = field(default_factory=dict)
+    memory: dict[str, Message] = field(default_factory=dict)
+    no_memory: dict[str, str] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -100,6 +107,18 @@ class Lockstep:
                 )
                 self.templates[arm.name] = worker
                 self.outcome.prepared[arm.name] = worker.ask("prepare", COMPILE_S)
+                if arm.memory:
+                    self._memory(arm.name, worker)
+
+    def _memory(self, name: str, template: Worker) -> None:
+        """The bytes of the arm, from a process of its own. What goes wrong there costs those figures alone."""
+        worker = self.processes.fork(template.channel, name)
+        try:
+            self.outcome.memory[name] = worker.ask("memory", COMPILE_S)
+        except ArmError as error:
+            self.outcome.no_memory[name] = str(error)
+        finally:
+            worker.end()
 
     def _generation(self) -> None:
         """Fresh processes of all arms, and `rounds` samples of each phase from each."""

@@ -6,10 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..records import Key, Record
+from ..records import UNAVAILABLE, Key, Record
 
-MEMORY_METRICS = ("saved_bytes", "saved_new_bytes")
+NEEDS_A_PROCESS = "the allocator is watched in a process of its own; this run was in one process"
+
 TIME_METRICS = ("first_call_s", "time_s")
+# (phase, metric); peaks are above the start of their phase, and what leaks is known when a whole step is over.
+MEMORY_METRICS = (
+    ("forward", "saved_bytes"),
+    ("forward", "saved_new_bytes"),
+    ("forward", "held_bytes"),
+    ("forward", "hidden_bytes"),
+    ("forward", "peak_bytes"),
+    ("backward", "peak_bytes"),
+    ("forward_backward", "leaked_bytes"),
+)
 
 
 @dataclass(frozen=True)
@@ -52,14 +63,22 @@ class Rows:
     def record(self, variant: str, phase: str, metric: str, unit: str, **values: Any) -> Record:
         return Record(**vars(self.group.key(variant)), phase=phase, metric=metric, unit=unit, **values, **self.common)
 
-    def saved(self, variant: str, ledger: Sequence[Mapping[str, Any]]) -> Iterator[Record]:
-        """Bytes of all saved storages, inputs and outputs among them; and of those that are neither."""
-        total = sum(entry["bytes"] for entry in ledger)
-        new = sum(entry["bytes"] for entry in ledger if entry["alias"] == "new")
-        yield self.record(
-            variant, "forward", "saved_bytes", "bytes", value=total, detail={"ledger": [dict(e) for e in ledger]}
-        )
-        yield self.record(variant, "forward", "saved_new_bytes", "bytes", value=new)
+    def memory(self, variant: str, found: Mapping[str, Any]) -> Iterator[Record]:
+        """The bytes of an arm. found: the fields of `memory.Memory`, or of them those that were measured."""
+        for phase, metric in MEMORY_METRICS:
+            value = found.get(metric)
+            if isinstance(value, Mapping):
+                value = value[phase]
+            detail = {"ledger": list(found["ledger"])} if metric == "saved_bytes" else {}
+            if value is None:
+                yield self.record(variant, phase, metric, "bytes", status=UNAVAILABLE, reason=NEEDS_A_PROCESS)
+            else:
+                yield self.record(variant, phase, metric, "bytes", value=value, detail=detail)
+
+    def no_memory(self, variant: str, status: str, reason: str) -> Iterator[Record]:
+        """The rows of an arm whose bytes could not be counted."""
+        for phase, metric in MEMORY_METRICS:
+            yield self.record(variant, phase, metric, "bytes", status=status, reason=reason)
 
     def first_calls(self, variant: str, first_call_s: Mapping[str, float]) -> Iterator[Record]:
         """Seconds of the very first call of each phase: what is imported and compiled then is in no other time."""
@@ -69,8 +88,7 @@ class Rows:
     def missing(self, variant: str, status: str, reason: str) -> Iterator[Record]:
         """The rows of an arm that has no values, each with the reason."""
         reason = reason.removeprefix(f"{self.group.function} ({variant}): ")
-        for metric in MEMORY_METRICS:
-            yield self.record(variant, "forward", metric, "bytes", status=status, reason=reason)
+        yield from self.no_memory(variant, status, reason)
         for phase in self.phases:
             for metric in TIME_METRICS:
                 yield self.record(variant, phase, metric, "s", status=status, reason=reason)

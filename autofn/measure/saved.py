@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import torch
 
-from ..case import Case, as_tuple
+from ..case import Case, Outputs, as_tuple
 from ..spec import dtype_name
 
 
 @dataclass(frozen=True)
 class SavedTensor:
-    """One storage that a graph keeps. `alias` is "input 0", "output 1" or "new"; bytes is the storage's size."""
+    """One storage that a graph keeps, and its size. alias: "input 0", "output 1", "older" or "new"."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -23,20 +23,15 @@ class SavedTensor:
 def ledger(case: Case) -> list[SavedTensor]:
     """The saved tensors of one forward, each storage once, in the order in which they were saved.
 
-    A tensor on `ctx` or in a closure is not seen by the hooks. Source:
+    A tensor on `ctx` or in a closure is not seen by the hooks. "older" is a storage that two calls save alike and that
+    is no input's: a constant that was there before. Source:
     https://docs.pytorch.org/docs/stable/autograd.html#saved-tensors-default-hooks
     """
-    seen: list[torch.Tensor] = []
-
-    def pack(tensor: torch.Tensor) -> torch.Tensor:
-        seen.append(tensor)
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        outputs = as_tuple(case.apply(*case.inputs))
-    owners = {_storage(t): f"output {i}" for i, t in enumerate(outputs)}
+    before, _ = _saved(case)
+    seen, outputs = _saved(case)
+    owners = {_storage(t): "older" for t in before}
+    owners |= {_storage(t): f"output {i}" for i, t in enumerate(outputs)}
     owners |= {_storage(t): f"input {i}" for i, t in enumerate(case.inputs) if isinstance(t, torch.Tensor)}
-    # `seen` keeps every tensor alive, so no address is used twice.
     entries: dict[int, torch.Tensor] = {}
     for tensor in seen:
         entries.setdefault(_storage(tensor), tensor)
@@ -44,6 +39,17 @@ def ledger(case: Case) -> list[SavedTensor]:
         SavedTensor(tuple(t.shape), dtype_name(t.dtype), t.untyped_storage().nbytes(), owners.get(address, "new"))
         for address, t in entries.items()
     ]
+
+
+def _saved(case: Case) -> tuple[list[torch.Tensor], Outputs]:
+    """The tensors that one forward saves, kept alive so that no address is used twice, and its outputs.
+
+    The graph keeps None instead: a graph that kept its own output would be a cycle that nothing frees.
+    """
+    seen: list[torch.Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(seen.append, lambda packed: packed):
+        outputs = as_tuple(case.apply(*case.inputs))
+    return seen, outputs
 
 
 def saved_bytes(entries: list[SavedTensor]) -> int:

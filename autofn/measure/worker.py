@@ -36,7 +36,7 @@ def serve(path: str, name: str, package: str) -> None:
     torch.set_num_threads(1)
     registry = importlib.import_module(f"{package}.registry")
     from ..case import prepare  # noqa: F401  (imported here once, for all forks)
-    from . import phases, sampling, saved  # noqa: F401
+    from . import memory, phases, sampling  # noqa: F401
 
     channel = connect(path, {"name": name, "pid": os.getpid()})
     while True:
@@ -154,7 +154,7 @@ class Template(Role):
         self.apply: Any = None
 
     def prepare(self) -> Message:
-        """Loads, compiles; the seconds of the first call of each phase, the ledger, and what was compiled.
+        """Loads, compiles; the seconds of the first call of each phase, and what was compiled.
 
         With more than one thread nothing may run before the fork: a child of a process that has had a parallel region
         hangs in its own. The generations then compile for themselves, from the disk cache.
@@ -169,11 +169,10 @@ class Template(Role):
 
 
 def first_calls(spec: Any, message: Message, apply: Any) -> Message:
-    """Seconds of the very first call of each phase, compiling included; what was compiled; what is saved."""
+    """Seconds of the very first call of each phase, compiling included, and what was compiled."""
     from .. import compiled
     from ..case import Key, prepare
     from . import phases
-    from .saved import ledger
 
     before = compiled.counts()
     case = prepare(spec, Key(**message["key"]), apply)
@@ -185,7 +184,6 @@ def first_calls(spec: Any, message: Message, apply: Any) -> Message:
     return {
         "first_call_s": first,
         "compilation": asdict(compiled.counts() - before),
-        "ledger": [asdict(entry) for entry in ledger(case)],
     }
 
 
@@ -211,6 +209,17 @@ class Generation(Role):
         self.case = prepare(template.spec, Key(**self.message["key"]), template.apply)
         self.call_s = {phase: sampling.warm_up(self._timed(phase)) for phase in self.message["phases"]}
         return {**first, "call_s": self.call_s}
+
+    def memory(self) -> Message:
+        """The bytes of the case, counted in this process, which is then of no use for timing."""
+        import torch
+
+        from ..case import Key, prepare
+        from . import memory
+
+        torch.set_num_threads(self.message["threads"])
+        case = prepare(self.template.spec, Key(**self.message["key"]), self.template.apply)
+        return asdict(memory.measure(case))
 
     def _timed(self, phase: str) -> Callable[[int], float]:
         from . import phases
