@@ -20,6 +20,7 @@ FOLDER = Path(__file__).parent / "functions"
 KINDS = ("eager", "compile", "native", "python", "fused", "cpp", "triton")
 DERIVED = ("eager", "compile")
 COMPILED = ("compile", "fused")
+DEVICES = ("cpu", "cuda")
 PHASES = ("forward", "backward", "forward_backward", "inference")
 
 

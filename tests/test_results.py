@@ -339,7 +339,8 @@ def test_the_latest_of_what_is_said_twice_under_the_same_conditions():
     "change",
     [
         {"machine": "b"}, {"commit": "d"}, {"threads": 2}, {"allocator": "settled"}, {"torch": "2.12"},
-        {"phase": "backward"}, {"metric": "saved_bytes"}, {"variant": "cpp"}, {"cache": "cold"}, {"protocol": "2"}, {"version": "2"},
+        {"phase": "backward"}, {"metric": "saved_bytes"}, {"variant": "cpp"}, {"cache": "cold"}, {"protocol": "2"},
+        {"version": "2"},
     ],
     ids=str,
 )  # fmt: skip

@@ -16,7 +16,8 @@ from autofn.speedups import add_speedups
 def record(variant="eager", value=2.0, **changes):
     fields = {
         "function": "f", "variant": variant, "workload": "tiny", "dtype": "float32", "device": "cpu",
-        "phase": "forward", "metric": "time_s", "unit": "s", "value": value, "source": "bench", "run": "r", "machine": "vm", "commit": "c",
+        "phase": "forward", "metric": "time_s", "unit": "s", "value": value, "source": "bench", "run": "r",
+        "machine": "vm", "commit": "c",
     }  # fmt: skip
     return Record(**{**fields, **changes})
 

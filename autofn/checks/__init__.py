@@ -34,7 +34,7 @@ def check(
     """Every rule over every variant, as the tidy frame: phase "check", metric the rule's id, value the worst error.
 
     None means all. status is "ok", "failed" with the finding as reason, or "n/a" with the reason. Raises LookupError
-    for an unknown Function, variant or dtype.
+    for an unknown Function, variant, dtype or device.
     """
     from .. import results
 
@@ -84,6 +84,8 @@ def _subjects(
     for name in dtypes or ():
         if name not in known_dtypes:
             raise registry.unknown("there is no dtype", name, sorted(known_dtypes))
+    if device not in registry.DEVICES:
+        raise registry.unknown("there is no device", device, registry.DEVICES)
     for function in chosen:
         spec = registry.spec(function)
         for found in registry.variants(function):
