@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import importlib
 import os
 import re
@@ -36,6 +37,16 @@ class Variant:
 def names() -> tuple[str, ...]:
     """The Functions, in alphabetical order: the folders under `functions/` that hold an `__init__.py`."""
     return tuple(sorted(path.parent.name for path in FOLDER.glob("*/__init__.py")))
+
+
+def fingerprint() -> str:
+    """A digest of the package's code and extension: what one state of it gave is not mixed with what another gives."""
+    found = hashlib.sha256()
+    folders = (Path(__file__).parent, FOLDER)
+    files = {path for folder in folders for suffix in ("py", "so") for path in folder.rglob(f"*.{suffix}")}
+    for path in sorted(files):
+        found.update(f"{path}\n".encode() + path.read_bytes())
+    return found.hexdigest()
 
 
 def unknown(what: str, given: str, known: Iterable[str]) -> LookupError:

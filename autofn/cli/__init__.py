@@ -17,6 +17,8 @@ from .list import list_command
 from .report import report_command
 from .trace import trace_command
 
+INTERRUPTED = 130
+
 app = typer.Typer(
     name="autofn",
     help="Is a custom torch.autograd.Function right, fast and frugal, and does it stay so?",
@@ -53,9 +55,18 @@ def main() -> None:
             raise
         typer.echo(f"autofn: {error.args[0] if error.args else error}", err=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("autofn: interrupted; what was done is on disk, and the same command goes on from there", err=True)
-        sys.exit(130)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        typer.echo(f"autofn: {error}", err=True)
+        sys.exit(2)
+    except SystemExit as ended:
+        # What typer makes of Ctrl-C.
+        if ended.code == INTERRUPTED:
+            typer.echo(
+                "autofn: interrupted; what was done is on disk, and the same command goes on from there", err=True
+            )
+        raise
 
 
 def _speaks_to_the_user(error: Exception) -> bool:

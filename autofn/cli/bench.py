@@ -47,7 +47,7 @@ def bench_command(
     from .progress import progress_bar
     from .save import resumable, write_json
 
-    if budget <= 0:
+    if not budget > 0:
         raise ValueError(f"--budget: must be above 0 seconds, got {budget}")
     if allocator not in ("settled", "stock"):
         raise ValueError(f"--allocator: must be settled or stock, got {allocator!r}")

@@ -18,6 +18,8 @@ def list_command(
     """List Functions, their variants and workloads, and why a variant cannot run here."""
     from .. import registry
 
+    if device not in registry.DEVICES:
+        raise registry.unknown("there is no device", device, registry.DEVICES)
     found = [_describe(name, device) for name in functions or registry.names()]
     if as_json:
         typer.echo(json.dumps(found, indent=1))

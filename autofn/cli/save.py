@@ -35,12 +35,16 @@ class Resumable:
 
 
 def resumable(kind: str, *asked: Any) -> Resumable:
-    """The run of a command, new or interrupted. asked: all that makes two commands different, as plain data."""
+    """The run of a command, new or interrupted. asked: all that makes two commands different, as plain data.
+
+    A run that was interrupted before the package's code changed is not gone on with, committed or not.
+    """
+    from .. import registry
     from ..measure.run import run_id
     from ..records import Journal
     from ..results import RUNS
 
-    digest = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(json.dumps([registry.fingerprint(), *asked]).encode()).hexdigest()[:12]
     journal = Journal(RUNS / f"{kind}-{digest}.unfinished.jsonl")
     first = next(iter(journal.records()), None)
     return Resumable(kind, first.run if first else run_id(), journal)
