@@ -41,7 +41,8 @@ def identity(record):
     return (record.variant, record.workload, record.phase, record.metric)
 
 
-EVERY = len(TASKS) * 2 * Rows(TASKS[0].group, PHASES).per_arm
+WHOLE = 2 * Rows(TASKS[0].group, PHASES).per_arm
+EVERY = len(TASKS) * WHOLE
 
 
 def test_every_group_is_measured_once_and_its_records_carry_the_conditions(tmp_path):
@@ -64,17 +65,17 @@ def test_a_run_that_is_cut_between_groups_goes_on_with_the_next(tmp_path):
     assert len(found) == EVERY
 
 
-@pytest.mark.parametrize("cuts", [[1], [5], [13], [5, 5], [13, 9], [19, 19, 19]])
+@pytest.mark.parametrize(
+    "cuts", [[1], [WHOLE // 4], [WHOLE - 3], [5, 5], [WHOLE * 2 // 3, WHOLE // 2], [WHOLE - 1] * 3], ids=str
+)
 def test_a_group_that_was_cut_short_is_measured_anew_as_a_whole(tmp_path, cuts):
     path = tmp_path / "j.jsonl"
-    whole = 2 * Rows(TASKS[0].group, PHASES).per_arm
-    assert whole == 20
     execute(path, TASKS[:1])
     for cut in cuts:
         before = len(path.read_text().splitlines())
         execute(path, TASKS[:2])
         lines = path.read_text().splitlines(keepends=True)
-        assert len(lines) == before + whole
+        assert len(lines) == before + WHOLE
         path.write_text("".join(lines[: before + cut]) + lines[before + cut][:40])
     found = execute(path)
     assert len(found) == len(set(map(identity, found))) == EVERY
@@ -130,7 +131,7 @@ test_run.execute(Path(sys.argv[2]), measure=measure)
 """
 
 
-@pytest.mark.parametrize(("after", "kept"), [(0, ""), (20, "a"), (27, "a"), (40, "ab")])
+@pytest.mark.parametrize(("after", "kept"), [(0, ""), (WHOLE, "a"), (WHOLE + 7, "a"), (2 * WHOLE, "ab")])
 def test_a_process_that_is_killed_loses_only_the_group_it_was_at(tmp_path, after, kept):
     path = tmp_path / "j.jsonl"
     words = [sys.executable, "-c", KILLED, str(ROOT / "tests"), str(path), str(after)]

@@ -104,3 +104,10 @@ def test_looking_leaves_the_case_as_it_was():
     ledger(case)
     assert torch.equal(case.inputs[0], before)
     assert case.inputs[0].grad is None
+
+
+def test_a_constant_that_was_there_before_is_older_and_not_new():
+    constant = torch.zeros(9)
+    entries = saving(lambda x, y: [constant, torch.zeros(5)])
+    assert labels(entries) == [("older", 36), ("new", 20)]
+    assert saved_new_bytes(entries) == 20

@@ -29,7 +29,8 @@ def ledger(case: Case) -> list[SavedTensor]:
     """
     before, _ = _saved(case)
     seen, outputs = _saved(case)
-    owners = {_storage(t): "older" for t in before}
+    # Storages of no bytes have no address to be told apart by.
+    owners = {_storage(t): "older" for t in before if _storage(t)}
     owners |= {_storage(t): f"output {i}" for i, t in enumerate(outputs)}
     owners |= {_storage(t): f"input {i}" for i, t in enumerate(case.inputs) if isinstance(t, torch.Tensor)}
     entries: dict[int, torch.Tensor] = {}
