@@ -22,10 +22,10 @@ JOURNAL = Path(".asv/journal")
 RESULTS = Path(".asv/results")
 COMPILED_KINDS = ("compile", "fused")
 
-# dtypes: what is measured; effort: how long, the budget being seconds a variant and phase. Three generations give no
+# dtypes: what is measured; budget_s: seconds a variant and phase, at most. Two generations of processes give no
 # interval: the quick profile shows the way, it decides nothing.
 PROFILES: dict[str, dict[str, Any]] = {
-    "quick": {"dtypes": ["float32"], "budget_s": 0.05, "rounds": 3, "fewest_generations": 3},
+    "quick": {"dtypes": ["float32"], "budget_s": 0.05, "rounds": 4, "fewest_generations": 2},
     "standard": {"dtypes": ["float32", "bfloat16"], "budget_s": 0.4, "rounds": 8, "fewest_generations": 6},
     "full": {
         "dtypes": ["float32", "bfloat16", "float64", "float16"],

@@ -13,7 +13,7 @@ MOST_CALLS = 10_000
 # An interval of the median needs six samples; one more is the margin for an outlier.
 FEWEST_ROUNDS = 7
 MOST_ROUNDS = 200
-WARM_CALLS, WARM_S = 20, 0.2
+WARM_CALLS, WARM_S = 20, 0.1
 
 Sample = Callable[[int], float]
 """`sample(number)`: seconds that `number` calls took."""
@@ -30,7 +30,7 @@ class Samples:
 def warm_up(sample: Sample) -> float:
     """Calls until caches, pages and lazy imports have settled; the shortest call seen, in seconds.
 
-    At least 3 calls, then until 20 calls are done or 0.2 s have passed: malloc keeps a large output's pages only after
+    At least 3 calls, then until 20 calls are done or 0.1 s has passed: malloc keeps a large output's pages only after
     about 7 calls, but a case of a second must not take 20 s to warm.
     """
     shortest, spent = float("inf"), 0.0

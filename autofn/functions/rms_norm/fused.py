@@ -45,6 +45,8 @@ class RmsNorm(torch.autograd.Function):
     @staticmethod
     @refuse_double_backward("rms_norm (fused)")
     def backward(ctx, grad_output, _):
+        if grad_output is None:
+            return None, None, None
         x, weight, inverse = ctx.saved_tensors
         return *backward(grad_output, x, weight, inverse, ctx.needs_input_grad[1]), None
 
