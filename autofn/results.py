@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -146,12 +147,12 @@ def _with_journal(records: Sequence[Record], journal: Mapping[tuple[str, ...], S
 
 
 def _fits(record: Record, known: Record) -> bool:
-    """Whether a journal's record may be what asv was given."""
+    """Whether a journal's record may be what asv was given: of samples it keeps the median."""
     if record.torch and known.torch.split("+")[0] != record.torch.split("+")[0]:
         return False
     if record.value is None or known.value is None:
         return record.value is known.value
-    return math.isclose(record.value, known.value, rel_tol=1e-9)
+    return math.isclose(record.value, median(known.samples) if known.samples else known.value, rel_tol=1e-9)
 
 
 def _joined(record: Record, fits: Sequence[Record]) -> Record:
@@ -161,7 +162,8 @@ def _joined(record: Record, fits: Sequence[Record]) -> Record:
     known = fits[-1]
     kept = {name: getattr(known, name) for name in _JOURNAL_KEEPS}
     if record.status == OK:
-        return replace(record, **kept, low=known.low, high=known.high)
+        # The interval is the journal's, over processes, and so is the value inside it.
+        return replace(record, **kept, value=known.value, low=known.low, high=known.high)
     return replace(record, **kept, status=known.status if known.status != OK else record.status)
 
 

@@ -158,6 +158,15 @@ def scratch_package(folder, *, shipped=False):
     return functions
 
 
+def copy_working_tree(folder):
+    """What git tracks or would: the working tree without what is built or ignored."""
+    words = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.run(words, check=True, capture_output=True, text=True).stdout.split("\0"):
+        if name and (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+
+
 def environment(folder, **changes):
     """The environment of a process that imports the package from `folder`, not the one under test."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOFN_", "ASV_"))}

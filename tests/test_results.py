@@ -207,13 +207,20 @@ def test_the_journal_adds_samples_interval_reason_and_conditions(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"commit": "d" * 40}, {"torch": "2.12.0+cpu"}, {"phase": "backward"}, {"value": 9.0}]
+    "change", [{"commit": "d" * 40}, {"torch": "2.12.0+cpu"}, {"phase": "backward"}, {"samples": (9.0,)}]
 )
 def test_samples_of_something_else_are_not_taken(tmp_path, change):
     write_asv(tmp_path, {"timing.f.forward_time": packed({case(): 2.0})})
     write_journal(tmp_path, record(**{"value": 2.0, "samples": (1.0, 2.0, 3.0), **change}))
     (row,) = load(tmp_path).itertuples()
     assert row.samples == ()
+
+
+def test_the_value_is_that_of_its_interval_over_processes_not_asvs_median_of_all_samples(tmp_path):
+    write_asv(tmp_path, {"timing.f.forward_time": packed({case(): 2.0})})
+    write_journal(tmp_path, record(value=2.5, low=2.4, high=2.6, samples=(1.0, 2.0, 2.0, 9.0), processes=2))
+    (row,) = load(tmp_path).itertuples()
+    assert (row.value, row.low, row.high, row.processes) == (2.5, 2.4, 2.6, 2)
 
 
 @pytest.mark.parametrize("names", [("f.full.jsonl", "f.quick.jsonl"), ("f.quick.jsonl", "f.full.jsonl")])
