@@ -1,0 +1,135 @@
+"""False alarms and power of autofn's verdict, and of others' on the same arms.
+
+    python -m trials.verdicts --out FOLDER [--busy] [--minutes 30] [--blocks 60]
+
+A block is one real comparison: servers, templates and generations of its own, of two arms of the baseline, one more of
+the same code, and two that are slower by a planted 5 % and 2 %. Its wall time counts for three arms of five. Recorded
+blocks are written as they end and are used again by the same command. Where a figure needs more comparisons than were
+made, generations of different blocks are put together anew, and the figure says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from autofn.measure import machine
+from autofn.measure.lockstep import Effort
+from autofn.measure.verdict import judge
+from autofn.records import write_atomically
+
+from .arms import ARMS, PLANTED, build, busy_neighbour, record, turns
+from .registry import SIZES
+from .rivals import RIVALS
+
+Block = dict[str, list[list[float]]]
+BUDGET_S = {"us3": 5.0, "us30": 5.0, "us300": 8.0, "ms5": 20.0}
+REPLAYS = 500
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--busy", action="store_true", help="beside a process that streams through memory")
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--blocks", type=int, default=60)
+    chosen = parser.parse_args()
+    kind = "busy" if chosen.busy else "idle"
+    deadline = time.monotonic() + chosen.minutes * 60
+    planted = turns()
+    with busy_neighbour() if chosen.busy else nullcontext():
+        for round_ in range(chosen.blocks):
+            for workload in SIZES:
+                _record_one(chosen.out / f"{kind}-{workload}.jsonl", workload, planted, round_, deadline)
+    found = {workload: _figures(_load(chosen.out / f"{kind}-{workload}.jsonl")) for workload in SIZES}
+    about = {"machine": machine.conditions("cpu", 1), "commit": machine.commit(), "load": machine.load_average()}
+    write_atomically(chosen.out / f"verdicts-{kind}.json", json.dumps({**about, "figures": found}, indent=1) + "\n")
+    print(json.dumps(found, indent=1))
+
+
+def _record_one(path: Path, workload: str, planted: Any, number: int, deadline: float) -> None:
+    """Block `number` of a workload, unless it is there already."""
+    done = len(path.read_text().splitlines()) if path.exists() else 0
+    if number < done:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    effort = Effort(BUDGET_S[workload] * len(ARMS) / 3)
+    for took, times in record(workload, build(planted), ARMS, effort, 1, deadline):
+        line = {"seconds": took, "times": {arm: values for (arm, _), values in times.items()}}
+        with path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def _load(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def _figures(blocks: list[dict[str, Any]]) -> dict[str, Any]:
+    if not blocks:
+        return {}
+    times: list[Block] = [block["times"] for block in blocks]
+    generations = median(len(block["eager"]) for block in times)
+    return {
+        "blocks": len(blocks),
+        "seconds_a_comparison": round(median(block["seconds"] for block in blocks) * 3 / len(ARMS), 1),
+        "generations": generations,
+        "call_s": median(median(values) for block in times for values in block["eager"]),
+        "planted": {arm: round(_ratio(times, arm) - 1, 4) for arm in (*PLANTED, "same")},
+        "real": {arm: _words(_real(times, arm, 1)) for arm in ("same", *PLANTED)},
+        "real_of_4_blocks": {arm: _words(_real(times, arm, 4)) for arm in ("same", *PLANTED)},
+        "replayed": {arm: _words(_replayed(times, arm, round(generations))) for arm in ("same", *PLANTED)},
+        "rivals": {name: {arm: _words(_rival(times, name, arm)) for arm in ("same", *PLANTED)} for name in RIVALS},
+    }
+
+
+def _words(words: Iterator[str]) -> dict[str, Any]:
+    found = Counter(words)
+    return {"comparisons": found.total(), **found}
+
+
+def _ratio(times: Sequence[Block], arm: str) -> float:
+    """What was really planted: the arm over the baseline, the median over all generations of all blocks."""
+    return median(
+        median(one) / median(two) for block in times for one, two in zip(block[arm], block["eager"], strict=True)
+    )
+
+
+def _real(times: Sequence[Block], arm: str, together: int) -> Iterator[str]:
+    """The verdict of each block, or of that many blocks one after the other as one longer comparison."""
+    for begin in range(0, len(times) - together + 1, together):
+        joined = {
+            name: [values for block in times[begin : begin + together] for values in block[name]]
+            for name in ("eager", "again", arm)
+        }
+        yield judge(joined["eager"], joined["again"], joined[arm]).word
+
+
+def _replayed(times: Sequence[Block], arm: str, generations: int) -> Iterator[str]:
+    """Comparisons of generations drawn from all blocks."""
+    draw = random.Random(1)
+    pool = [triple for block in times for triple in zip(block["eager"], block["again"], block[arm], strict=True)]
+    for _ in range(REPLAYS):
+        chosen = draw.sample(pool, min(generations, len(pool)))
+        yield judge(*zip(*chosen, strict=True)).word  # type: ignore[call-arg]
+
+
+def _rival(times: Sequence[Block], name: str, arm: str) -> Iterator[str]:
+    """Another's verdict: its processes of one side, then those of the other, from consecutive generations."""
+    decide, processes = RIVALS[name]
+    base = [values for block in times for values in block["eager"]]
+    other = [values for block in times for values in block[arm]]
+    starts = range(0, len(base) - 2 * processes + 1, max(1, (len(base) - 2 * processes) // REPLAYS or 1))
+    for begin in starts:
+        yield decide(base[begin : begin + processes], other[begin + processes : begin + 2 * processes])
+
+
+if __name__ == "__main__":
+    main()
