@@ -2,8 +2,8 @@
 
     python -m trials.agreement --out FOLDER
 
-Both time the same case in this process, in turn; the figure is the median of the ratios of 30 turns. The overhead is the
-time of the sampling loop round an empty call, against a call of 3 us.
+Both time the same case in this process, in turn; the figure is the median of the ratios of 30 turns. The overhead is
+the time of the sampling loop round an empty call, against a call of 3 us.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -33,9 +34,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
-    rows = [
-        _agreement(name, workload, phase) for name in registry.names() for workload in WORKLOADS for phase in STATEMENTS
-    ]
+    cases = product(registry.names(), WORKLOADS, STATEMENTS)
+    rows = [_agreement(name, workload, phase) for name, workload, phase in cases]
     found = {
         "commit": machine.commit(),
         "machine": machine.conditions("cpu", 1),

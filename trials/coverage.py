@@ -2,9 +2,9 @@
 
     python -m trials.coverage --out FOLDER
 
-36 cells: 12 pairs of eager and another variant, at three sizes, phase forward. Each cell's interval comes from the first
-six to ten generations of one run; it covers where the median ratio of 20 generations of a second run, with servers and
-templates of its own, lies within. The interval that one process alone would give is held against the same medians.
+36 cells: 12 pairs of eager and another variant, at three sizes, phase forward. A cell's interval comes from the ten
+generations of one run; it covers where the median ratio of 20 generations of a second run, with servers and templates
+of its own, lies within. The interval that one process alone would give is held against the same medians.
 """
 
 from __future__ import annotations
