@@ -9,7 +9,7 @@ export TORCHINDUCTOR_CACHE_DIR ?= $(CURDIR)/build/inductor
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 KERNELS := $(wildcard setup.py autofn/csrc/* autofn/functions/*/kernel*)
-PATHS := autofn benchmarks reports tests setup.py
+PATHS := autofn benchmarks reports tests trials setup.py
 
 .PHONY: install report check asv trace test lint format browser clean
 

@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-_BUILD = Path(__file__).parent / "_build.json"
+# Absolute: the code that measures may be another copy of this package, and one process can load but one extension.
+EXTENSION = "autofn._C"
 
 
 @cache
@@ -18,7 +19,7 @@ def unavailable() -> str | None:
     import torch
 
     build = build_record()
-    if importlib.util.find_spec("._C", __package__) is None:
+    if importlib.util.find_spec(EXTENSION) is None:
         return "the C++ extension was not built: " + build.get(
             "reason", "install the package with pip, in an environment that has torch and a C++ compiler"
         )
@@ -27,7 +28,7 @@ def unavailable() -> str | None:
     if build.get("torch") not in (None, torch.__version__):
         return f"the C++ extension was built for torch {build['torch']}, this is {torch.__version__}; reinstall autofn"
     try:
-        importlib.import_module("._C", __package__)
+        importlib.import_module(EXTENSION)
     except ImportError as error:
         return f"the C++ extension cannot be loaded, reinstall autofn: {error}"
     return None
@@ -35,9 +36,10 @@ def unavailable() -> str | None:
 
 def build_record() -> dict[str, Any]:
     """What setup.py wrote of the build: torch, arch, sources, cuda, or the reason why there is no extension."""
-    if not _BUILD.exists():
-        return {}
-    record: dict[str, Any] = json.loads(_BUILD.read_text())
+    package = importlib.util.find_spec("autofn")
+    folders = package.submodule_search_locations if package else None
+    files = [Path(folder) / "_build.json" for folder in folders or ()]
+    record: dict[str, Any] = next((json.loads(file.read_text()) for file in files if file.exists()), {})
     return record
 
 
