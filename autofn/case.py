@@ -66,6 +66,17 @@ def prepare(spec: Spec, key: Key, apply: Callable[..., Any], seed: int = 0) -> C
     return Case(key, apply, inputs, grads)
 
 
+def denormal_inputs(case: Case) -> list[int]:
+    """Positions of the inputs that hold denormal numbers: arithmetic on them may be many times slower."""
+    return [
+        position
+        for position, t in enumerate(case.inputs)
+        if isinstance(t, torch.Tensor)
+        and t.is_floating_point()
+        and bool(((t != 0) & (t.abs() < torch.finfo(t.dtype).tiny)).any())
+    ]
+
+
 def as_tuple(outputs: Any) -> Outputs:
     """What a Function returned, as a tuple of tensors."""
     return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)

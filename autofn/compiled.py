@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ class Graph:
     def compiled(self) -> Callable[..., Any]:
         import torch
 
-        return torch.compile(self.function, fullgraph=True)
+        return torch.compile(self.function, fullgraph=True, dynamic=dynamic_shapes() or None)
 
     def __call__(self, *args: Any) -> Any:
         return self.compiled(*args)
@@ -34,6 +35,11 @@ class Graph:
 def graph(function: Callable[..., Any]) -> Graph:
     """`function` compiled at its first call. Used as a decorator in `fused.py`."""
     return Graph(function)
+
+
+def dynamic_shapes() -> bool:
+    """Whether graphs are compiled for any sizes from the start (AUTOFN_DYNAMIC=1). Else for the sizes of the case."""
+    return os.environ.get("AUTOFN_DYNAMIC") == "1"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DTYPES = ("float32",)
+# Above these the machine was doing something else: a tenth of a core, and three times the floor of a quiet machine.
+BUSY_CORES, UNSTEADY_FLOOR = 0.1, 0.03
 VERDICT_MARKS = {
     "faster": " [green]faster[/]",
     "slower": " [red]slower[/]",
@@ -33,6 +35,7 @@ def bench_command(
     ] = 1.0,
     quick: Annotated[bool, typer.Option("--quick", help="In one process, a tenth of the budget: no verdicts.")] = False,
     isolate: Annotated[bool, typer.Option(help="A process of its own for each variant, or this one.")] = True,
+    dynamic: Annotated[bool, typer.Option("--dynamic", help="Compile for any sizes, not for the case's.")] = False,
     allocator: Annotated[str, typer.Option("--allocator", help="settled (keeps freed pages) or stock.")] = "settled",
     json_file: JsonFile = None,
 ) -> None:
@@ -59,6 +62,7 @@ def bench_command(
         "budget_s": budget / 10 if quick else budget,
         "isolate": isolate and not quick,
         "allocator": allocator,
+        "dynamic": dynamic,
     }
     commit = machine.commit()
     asked = [(str(task.group), [arm.variant for arm in task.arms]) for task in tasks]
@@ -97,7 +101,24 @@ def _print(times: pd.DataFrame, everything: pd.DataFrame) -> None:
         console.print(table)
     for row in times[times["status"] != OK].drop_duplicates(["function", "variant", "reason"]).itertuples():
         console.print(f"{row.function} ({row.variant}) {row.status}: {escape(str(row.reason))}", highlight=False)
+    for warning in _warnings(times):
+        console.print(f"[yellow]{escape(warning)}[/]", highlight=False)
     console.print(_meaning(times), highlight=False)
+
+
+def _warnings(times: pd.DataFrame) -> list[str]:
+    """What makes these numbers worth less, once each."""
+    found = []
+    busy = [detail.get("others_busy", 0) for detail in times["detail"]]
+    if busy and max(busy) > BUSY_CORES:
+        found.append(f"unsteady machine: other processes kept up to {max(busy):.1f} cores busy")
+    floor = times["floor"].max()
+    if floor > UNSTEADY_FLOOR:
+        found.append(f"unsteady machine: two arms of eager differ by up to {floor:.0%} in this run")
+    slow = times[[bool(detail.get("denormal_inputs")) for detail in times["detail"]]]
+    for function, workload in dict.fromkeys(zip(slow["function"], slow["workload"], strict=True)):
+        found.append(f"{function} {workload}: inputs hold denormal numbers, on which arithmetic may be much slower")
+    return found
 
 
 def _meaning(times: pd.DataFrame) -> str:

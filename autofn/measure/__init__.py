@@ -26,13 +26,15 @@ def bench(
     budget_s: float = 1.0,
     isolate: bool = True,
     allocator: str = "settled",
+    dynamic: bool = False,
 ) -> pd.DataFrame:
     """Times and saved bytes of all variants side by side, as the tidy frame of `autofn.results`.
 
     None means all; phases by default forward, backward and forward_backward. budget_s: seconds a variant and phase; a
     group ends earlier when all its ratios are known to 2 %. isolate: each variant in processes of its own, so that
     intervals and verdicts hold beyond one process; false samples in this process. allocator: "settled" or "stock".
-    Raises LookupError for unknown names, ValueError for too many threads.
+    dynamic: compiled variants are compiled for any sizes instead of those of the case. Raises LookupError for unknown
+    names, ValueError for too many threads.
     """
     from .. import results
     from ..records import Journal
@@ -43,7 +45,7 @@ def bench(
         conditions = {"source": "bench", "run": run.run_id(), "commit": machine.commit()}
         found = measure_tasks(
             chosen, selection.phases(phases), Journal(Path(folder) / "bench.jsonl"), conditions=conditions,
-            threads=threads, budget_s=budget_s, isolate=isolate, allocator=allocator,
+            threads=threads, budget_s=budget_s, isolate=isolate, allocator=allocator, dynamic=dynamic,
         )  # fmt: skip
         return results.frame(found)
 
@@ -58,12 +60,15 @@ def measure_tasks(
     budget_s: float = 1.0,
     isolate: bool = True,
     allocator: str = "settled",
+    dynamic: bool = False,
     progress: Progress = lambda done, total, label: None,
 ) -> list[Record]:
     """What `bench` does with a journal: measures what it lacks, and returns all of its records."""
     from . import machine, run
 
     run.check_threads(threads)
+    if dynamic and not isolate:
+        raise ValueError("dynamic: needs processes of their own; leave out --quick and --no-isolate")
 
     def fields(group: Any) -> dict[str, Any]:
         own = machine.conditions(group.device, threads)
@@ -79,7 +84,8 @@ def measure_tasks(
     from .lockstep import Effort
     from .processes import Build, Processes
 
-    build = Build(threads=threads, allocator=allocator)
+    environment = (("AUTOFN_DYNAMIC", "1"),) if dynamic else ()
+    build = Build(threads=threads, allocator=allocator, environment=environment)
     with Processes() as processes:
         return run.execute(
             tasks,

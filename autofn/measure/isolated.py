@@ -72,8 +72,13 @@ def _time(rows: Rows, arm: Arm, phase: str, outcome: Outcome) -> Record:
     generations = outcome.times[arm.variant, phase]
     found = over_processes(generations)
     detail: dict[str, Any] = {"generations": [len(samples) for samples in generations]}
+    prepared = outcome.prepared[arm.variant]
     if arm.compiled:
-        detail["compiled"] = outcome.prepared[arm.variant]["compilation"]
+        detail["compiled"] = prepared["compilation"]
+    if prepared["denormal_inputs"]:
+        detail["denormal_inputs"] = prepared["denormal_inputs"]
+    if outcome.others_busy is not None:
+        detail["others_busy"] = outcome.others_busy
     if arm.variant == BASELINE and (AGAIN, phase) in outcome.times:
         detail["again"] = _flat(outcome.times[AGAIN, phase])
     return rows.record(

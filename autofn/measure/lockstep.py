@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from ..records import Key
 from .channel import Message
+from .machine import others_busy
 from .processes import ANSWER_S, COMPILE_S, ArmError, Build, Processes, UnavailableError, Worker
 from .sampling import calls_per_sample
 
@@ -58,7 +59,7 @@ class Outcome:
     """What a run gave, by arm.
 
     prepared, memory: what its template and its counting process said; no_memory, unavailable, failed: why something is
-    missing; numbers: calls in a sample of (case, phase).
+    missing; numbers: calls in a sample of (case, phase). others_busy: cores that other processes used before it began.
     """
 
     times: Times = field(default_factory=dict)
@@ -68,6 +69,7 @@ class Outcome:
     unavailable: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)
+    others_busy: float | None = None
 
 
 class Lockstep:
@@ -82,6 +84,7 @@ class Lockstep:
 
     def run(self) -> Outcome:
         """Times of every arm in every phase, or why there are none. An arm that fails leaves the others running."""
+        self.outcome.others_busy = others_busy()
         begin = time.monotonic()
         try:
             self._start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import time
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,31 @@ def cpu_model() -> str:
 def load_average() -> float | None:
     """Processes that were running or waiting over the last minute, on average; None where the system keeps none."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+
+
+def others_busy(seconds: float = 0.2) -> float | None:
+    """Processor cores that others keep busy while this process sleeps; None where the system does not say.
+
+    Reads the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal, in clock ticks.
+    """
+    before = _ticks()
+    if before is None:
+        return None
+    time.sleep(seconds)
+    after = _ticks()
+    if after is None:
+        return None
+    busy, total = after[0] - before[0], after[1] - before[1]
+    return round(busy / total * (os.cpu_count() or 1), 2) if total else 0.0
+
+
+def _ticks() -> tuple[int, int] | None:
+    """Clock ticks that the processors were busy, and all of them."""
+    path = Path("/proc/stat")
+    if not path.exists():
+        return None
+    ticks = [int(word) for word in path.read_text().splitlines()[0].split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
 def allocator() -> str:

@@ -171,7 +171,7 @@ class Template(Role):
 def first_calls(spec: Any, message: Message, apply: Any) -> Message:
     """Seconds of the very first call of each phase, compiling included, and what was compiled."""
     from .. import compiled
-    from ..case import Key, prepare
+    from ..case import Key, denormal_inputs, prepare
     from . import phases
 
     before = compiled.counts()
@@ -183,7 +183,8 @@ def first_calls(spec: Any, message: Message, apply: Any) -> Message:
         first[phase] = time.perf_counter() - begin
     return {
         "first_call_s": first,
-        "compilation": asdict(compiled.counts() - before),
+        "compilation": {**asdict(compiled.counts() - before), "dynamic": compiled.dynamic_shapes()},
+        "denormal_inputs": denormal_inputs(case),
     }
 
 
