@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from autofn.measure.statistics import estimate, ratio
+from autofn.measure.statistics import centre, estimate, over_processes, ratio, ratio_over_processes
 
 
 def miss(count, rank):
@@ -78,3 +78,41 @@ def test_a_ratio_is_of_pairs_and_above_one_where_the_other_is_faster():
 def test_a_ratio_of_unequal_rounds_is_an_error():
     with pytest.raises(ValueError, match="zip"):
         ratio([1.0, 2.0], [1.0])
+
+
+@pytest.mark.parametrize("count", [4, 5, 6, 7, 9, 12])
+def test_the_interval_of_the_centre_is_that_of_the_signed_rank_test_by_enumeration(count):
+    # Powers of 4 apart, so that all pairwise means differ.
+    values = [4.0**n for n in range(count)]
+    means = sorted((a + b) / 2 for i, a in enumerate(values) for b in values[i:])
+    sums = [sum(r + 1 for r in range(count) if subset >> r & 1) for subset in range(2**count)]
+    cuts = [c for c in range(1, len(means) // 2 + 1) if 2 * sum(t < c for t in sums) <= 0.05 * 2**count]
+    found = centre(values)
+    if not cuts:
+        assert (found.low, found.high) == (None, None)
+    else:
+        assert (found.low, found.high) == (means[max(cuts) - 1], means[-max(cuts)])
+    assert (found.low is None) == (count < 6)
+
+
+@pytest.mark.parametrize("count", [6, 12, 20])
+def test_the_interval_of_the_centre_covers_what_it_claims(count):
+    generator, trials = random.Random(count), 2000
+    found = [centre([generator.gauss(0, 1) for _ in range(count)]) for _ in range(trials)]
+    covered = sum(one.low <= 0 <= one.high for one in found) / trials
+    # Four standard deviations below 95 %; above it only by what whole ranks allow.
+    assert 0.95 - 4 * math.sqrt(0.95 * 0.05 / trials) < covered < 0.985
+
+
+def test_over_processes_a_process_counts_once_however_many_samples_it_took():
+    few = [[1.0, 1.0, 50.0]] * 6
+    many = [[1.0] * 500] * 6
+    assert over_processes(few).value == over_processes(many).value == pytest.approx(1.0)
+
+
+def test_a_ratio_over_processes_is_paired_inside_each_process():
+    # Every process runs at a speed of its own, and slows down while it runs: cpp always takes half.
+    eager = [[speed * 1.5**n for n in range(5)] for speed in (1.0, 3.0, 0.2, 7.0, 1.1, 0.5)]
+    cpp = [[sample / 2 for sample in samples] for samples in eager]
+    found = ratio_over_processes(eager, cpp)
+    assert (found.value, found.low, found.high) == pytest.approx((2.0, 2.0, 2.0))
