@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 OK, FAILED, UNAVAILABLE = "ok", "failed", "n/a"
+CEILING = "ceiling"
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,11 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "detail": (dict,),
 }
 REQUIRED = COLUMNS[: COLUMNS.index("value")]
+
+
+def is_ceiling(function: Any) -> Any:
+    """Whether a row tells what the machine reaches and nothing of a Function; of its name, or of a column of names."""
+    return function == CEILING
 
 
 def to_line(record: Record) -> str:

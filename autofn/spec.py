@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,10 +10,16 @@ from typing import Any
 
 import torch
 
+from .records import is_ceiling
+from .registry import PHASES
+
 REQUIRED_WORKLOADS = ("tiny", "small", "large")
 
 Workload = Mapping[str, Any]
 """Named sizes and arguments, handed to `make_inputs` as keywords."""
+
+Cost = Callable[[str, Workload, int], int]
+"""`(phase, workload, itemsize)`: what a phase costs at least, whatever the variant; itemsize in bytes."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,9 @@ class Spec:
     views, mutates, integers: positions of arguments that an output views, that the forward writes, that hold integers.
     only_on: the one device type on which a variant exists, such as {"triton": "cuda"}.
     without: variants that do not exist for this Function, each with the reason, such as {"compile": "a scan ..."}.
+    moved_bytes: the bytes that a phase must at least move: each input read once, each output written once. In a
+        backward these are grad_outputs and the inputs that gradients depend on, and the gradients.
+    operations: the floating point operations that a phase must at least do. `of_phase` helps with both.
 
     Raises ValueError where a declaration contradicts itself, naming the Function and the rule.
     """
@@ -63,10 +73,14 @@ class Spec:
     integers: tuple[int, ...] = ()
     only_on: Mapping[str, str] = field(default_factory=dict)
     without: Mapping[str, str] = field(default_factory=dict)
+    moved_bytes: Cost | None = None
+    operations: Cost | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
             raise ValueError(f"Spec: a name is lower case, digits and underscores, got {self.name!r}")
+        if is_ceiling(self.name):
+            raise ValueError(f"Spec: the name {self.name!r} is taken: results of it are what the machine reaches")
         missing = [workload for workload in REQUIRED_WORKLOADS if workload not in self.workloads]
         if missing:
             raise ValueError(
@@ -77,6 +91,20 @@ class Spec:
             raise ValueError(f"{self.name}: tolerances must name at least one dtype, got none")
         if not self.version:
             raise ValueError(f"{self.name}: version must not be empty; start with '1'")
+        for cost in ("moved_bytes", "operations"):
+            self._check_cost(cost, getattr(self, cost))
+
+    def _check_cost(self, name: str, cost: Cost | None) -> None:
+        if cost is None:
+            return
+        if not callable(cost):
+            raise ValueError(f"{self.name}: {name} must be called with phase, workload and itemsize, got {cost!r}")
+        for phase, (workload, sizes) in itertools.product(PHASES, self.workloads.items()):
+            found = cost(phase, sizes, 4)
+            if not isinstance(found, int) or found < 0:
+                raise ValueError(
+                    f"{self.name}: {name} must be a whole number from 0 on, got {found!r} for {phase} of {workload}"
+                )
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -92,6 +120,13 @@ class Spec:
     def refuses_double_backward(self, variant: str) -> bool:
         """Whether `variant` declares that its second derivative is an error."""
         return variant in self.once_differentiable
+
+
+def of_phase(phase: str, *, forward: int, backward: int) -> int:
+    """The cost of a phase from those of the two passes: a training step has both. Raises LookupError for no phase."""
+    if phase not in PHASES:
+        raise LookupError(f"there is no phase {phase!r}; there are {', '.join(PHASES)}")
+    return {"backward": backward, "forward_backward": forward + backward}.get(phase, forward)
 
 
 def dtype_name(dtype: torch.dtype) -> str:

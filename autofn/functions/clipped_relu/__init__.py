@@ -16,7 +16,8 @@ from typing import Any
 
 import torch
 
-from autofn import Spec, Tolerance
+from autofn import Spec, Tolerance, Workload
+from autofn.spec import of_phase
 
 from .reference import clipped_relu
 
@@ -26,6 +27,18 @@ def make_inputs(rows: int, cols: int, *, dtype: torch.dtype, device: str, seed: 
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(rows, cols, generator=generator) * 7 + 3
     return x.to(device, dtype).requires_grad_(), 6.0
+
+
+def moved_bytes(phase: str, workload: Workload, itemsize: int) -> int:
+    """Forward: x, y. Backward: grad_output, y (or x), grad_x."""
+    elements = workload["rows"] * workload["cols"]
+    return of_phase(phase, forward=2 * elements * itemsize, backward=3 * elements * itemsize)
+
+
+def operations(phase: str, workload: Workload, itemsize: int) -> int:
+    """An element: forward min and max; backward the choice of grad_output or 0."""
+    elements = workload["rows"] * workload["cols"]
+    return of_phase(phase, forward=2 * elements, backward=elements)
 
 
 EXACT = "no arithmetic: every element is copied or replaced, in any dtype"
@@ -42,4 +55,6 @@ SPEC = Spec(
     tolerances={dtype: Tolerance(0, 0, EXACT) for dtype in (torch.float32, torch.bfloat16, torch.float64)},
     version="1",
     once_differentiable=frozenset({"fused", "cpp"}),
+    moved_bytes=moved_bytes,
+    operations=operations,
 )

@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from autofn import Spec, Tolerance
+from autofn import Spec, Tolerance, Workload
+from autofn.spec import of_phase
 
 from .reference import exp
 
@@ -24,6 +25,18 @@ def make_inputs(rows: int, cols: int, *, dtype: torch.dtype, device: str, seed: 
     """x of shape (rows, cols), standard normal: neither overflow nor denormal results."""
     generator = torch.Generator().manual_seed(seed)
     return (torch.randn(rows, cols, generator=generator).to(device, dtype).requires_grad_(),)
+
+
+def moved_bytes(phase: str, workload: Workload, itemsize: int) -> int:
+    """Forward: x, y. Backward: grad_output, y, grad_x."""
+    elements = workload["rows"] * workload["cols"]
+    return of_phase(phase, forward=2 * elements * itemsize, backward=3 * elements * itemsize)
+
+
+def operations(phase: str, workload: Workload, itemsize: int) -> int:
+    """An element: forward one exponential, taken for one operation; backward one product."""
+    elements = workload["rows"] * workload["cols"]
+    return of_phase(phase, forward=elements, backward=elements)
 
 
 SPEC = Spec(
@@ -42,4 +55,6 @@ SPEC = Spec(
     },
     version="1",
     once_differentiable=frozenset({"fused", "cpp"}),
+    moved_bytes=moved_bytes,
+    operations=operations,
 )

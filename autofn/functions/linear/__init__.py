@@ -20,7 +20,8 @@ from typing import Any
 
 import torch
 
-from autofn import Spec, Tolerance
+from autofn import Spec, Tolerance, Workload
+from autofn.spec import of_phase
 
 from .reference import linear
 
@@ -34,6 +35,20 @@ def make_inputs(
     weight = torch.randn(out_features, in_features, generator=generator) * in_features**-0.5
     bias = torch.randn(out_features, generator=generator)
     return tuple(t.to(device, dtype).requires_grad_() for t in (input, weight, bias))
+
+
+def moved_bytes(phase: str, workload: Workload, itemsize: int) -> int:
+    """Forward: input, weight, bias, output. Backward: grad_output, input, weight, and the three gradients."""
+    rows, features, outputs = (workload[name] for name in ("rows", "in_features", "out_features"))
+    input, weight, bias, output = rows * features, outputs * features, outputs, rows * outputs
+    forward, backward = input + weight + bias + output, output + 2 * (input + weight) + bias
+    return of_phase(phase, forward=forward * itemsize, backward=backward * itemsize)
+
+
+def operations(phase: str, workload: Workload, itemsize: int) -> int:
+    """One product of matrices forward, two backward; the bias is left out: 1 in 2 * in_features."""
+    product = 2 * workload["rows"] * workload["in_features"] * workload["out_features"]
+    return of_phase(phase, forward=product, backward=2 * product)
 
 
 SPEC = Spec(
@@ -57,4 +72,6 @@ SPEC = Spec(
     },
     version="1",
     once_differentiable=frozenset({"fused", "cpp"}),
+    moved_bytes=moved_bytes,
+    operations=operations,
 )

@@ -28,7 +28,8 @@ from typing import Any
 
 import torch
 
-from autofn import Spec, Tolerance
+from autofn import Spec, Tolerance, Workload
+from autofn.spec import of_phase
 
 from .reference import lltm
 
@@ -46,6 +47,24 @@ def make_inputs(
         torch.randn(batch, state, generator=generator),
     )
     return tuple(t.to(device, dtype).requires_grad_() for t in tensors)
+
+
+def moved_bytes(phase: str, workload: Workload, itemsize: int) -> int:
+    """Forward: the five inputs and two outputs. Backward: two grad_outputs, and the inputs and their gradients.
+
+    The gates are in neither: a variant may rebuild them from the inputs.
+    """
+    batch, features, state = (workload[name] for name in ("batch", "features", "state"))
+    inputs = batch * features + 3 * state * (state + features) + 3 * state + 2 * batch * state
+    outputs = 2 * batch * state
+    return of_phase(phase, forward=(inputs + outputs) * itemsize, backward=(2 * inputs + outputs) * itemsize)
+
+
+def operations(phase: str, workload: Workload, itemsize: int) -> int:
+    """One product of matrices forward, two backward; the cell's own, about 10 a number of state, are left out."""
+    batch, features, state = (workload[name] for name in ("batch", "features", "state"))
+    product = 2 * batch * 3 * state * (state + features)
+    return of_phase(phase, forward=product, backward=2 * product)
 
 
 SPEC = Spec(
@@ -70,4 +89,6 @@ SPEC = Spec(
     },
     version="1",
     once_differentiable=frozenset({"fused", "cpp"}),
+    moved_bytes=moved_bytes,
+    operations=operations,
 )

@@ -21,7 +21,8 @@ from typing import Any
 
 import torch
 
-from autofn import Spec, Tolerance
+from autofn import Spec, Tolerance, Workload
+from autofn.spec import of_phase
 
 from .reference import rms_norm
 
@@ -32,6 +33,23 @@ def make_inputs(rows: int, features: int, *, dtype: torch.dtype, device: str, se
     x = torch.randn(rows, features, generator=generator)
     weight = 1 + 0.1 * torch.randn(features, generator=generator)
     return *(t.to(device, dtype).requires_grad_() for t in (x, weight)), 1e-6
+
+
+def moved_bytes(phase: str, workload: Workload, itemsize: int) -> int:
+    """Forward: x, weight, y. Backward: grad_output, x, weight, grad_x, grad_weight; r is not needed: x tells it."""
+    features = workload["features"]
+    x = workload["rows"] * features
+    return of_phase(phase, forward=(2 * x + features) * itemsize, backward=(3 * x + 2 * features) * itemsize)
+
+
+def operations(phase: str, workload: Workload, itemsize: int) -> int:
+    """An element, without the few a row. Forward, 4: square, sum, and the two products of y.
+
+    Backward, 8: with u = grad_output * r and t = u * weight, the product and the sum of grad_weight = sum(u * x), those
+    of sum(t * x), and the product and the difference of grad_x = t - x * c, c being one number a row.
+    """
+    elements = workload["rows"] * workload["features"]
+    return of_phase(phase, forward=4 * elements, backward=8 * elements)
 
 
 SPEC = Spec(
@@ -53,4 +71,6 @@ SPEC = Spec(
     },
     version="1",
     once_differentiable=frozenset({"fused", "cpp"}),
+    moved_bytes=moved_bytes,
+    operations=operations,
 )
