@@ -37,6 +37,9 @@ def bench_command(
     isolate: Annotated[bool, typer.Option(help="A process of its own for each variant, or this one.")] = True,
     dynamic: Annotated[bool, typer.Option("--dynamic", help="Compile for any sizes, not for the case's.")] = False,
     allocator: Annotated[str, typer.Option("--allocator", help="settled (keeps freed pages) or stock.")] = "settled",
+    instructions: Annotated[
+        bool, typer.Option("--instructions", help="Also count instructions a call, inside Valgrind: a minute more.")
+    ] = False,
     json_file: JsonFile = None,
 ) -> None:
     """Time forward, backward and forward_backward of all variants side by side, and count their saved bytes.
@@ -46,6 +49,7 @@ def bench_command(
     """
     from .. import measure, results, speedups
     from ..measure import machine, run, selection
+    from ..measure.instructions import count_tasks
     from ..records import OK
     from .progress import progress_bar
     from .save import resumable, write_json
@@ -66,16 +70,22 @@ def bench_command(
     }
     commit = machine.commit()
     asked = [(str(task.group), [arm.variant for arm in task.arms]) for task in tasks]
-    saving = resumable("bench", commit, asked, phases, effort)
+    saving = resumable("bench", commit, asked, phases, effort, *(["instructions"] if instructions else []))
     conditions = {"source": "bench", "run": saving.run, "commit": commit}
     with progress_bar("bench") as progress:
         found = measure.measure_tasks(tasks, phases, saving.journal, conditions=conditions, progress=progress, **effort)
+    if instructions:
+        with progress_bar("instructions") as progress:
+            found = count_tasks(
+                tasks, phases, saving.journal, conditions=conditions, allocator=allocator, progress=progress
+            )
     saving.finish()
     if json_file:
         write_json(json_file, found)
     frame = results.frame(found)
-    _print(speedups.add_speedups(frame), frame)
-    if not any(record.status == OK and record.metric == "time_s" for record in found):
+    times = speedups.add_speedups(frame)
+    _print(times, frame)
+    if not (times["status"] == OK).any():
         raise typer.Exit(3)
 
 
@@ -89,20 +99,29 @@ def _print(times: pd.DataFrame, everything: pd.DataFrame) -> None:
     console = Console()
     new = everything[everything["metric"] == "saved_new_bytes"]
     saved = new.set_index(["function", "workload", "dtype", "variant"])["value"].to_dict()
+    counts = everything[everything["metric"] == "instructions"]
     for (function, workload, dtype), group in times.groupby(["function", "workload", "dtype"], sort=False):
         phases = list(dict.fromkeys(group["phase"]))
-        table = Table(
-            "Variant", *phases, "new saved bytes", title=f"{function} {workload} {dtype}", title_justify="left"
-        )
+        columns = ["Variant", *phases, "new saved bytes"]
+        if len(counts):
+            columns.append(f"instructions: {' / '.join(phases)}")
+        table = Table(*columns, title=f"{function} {workload} {dtype}", title_justify="left")
         for variant, rows in group.groupby("variant", sort=False):
             by_phase = {row.phase: row for row in rows.itertuples()}
             cells = [_time_cell(by_phase[phase]) if phase in by_phase else "n/a" for phase in phases]
-            table.add_row(str(variant), *cells, _bytes(saved.get((function, workload, dtype, variant))))
+            cells.append(_bytes(saved.get((function, workload, dtype, variant))))
+            if len(counts):
+                said = {"function": function, "workload": workload, "dtype": dtype, "variant": variant}
+                cells.append(_instructions(counts[(counts[list(said)] == list(said.values())).all(axis=1)], phases))
+            table.add_row(str(variant), *cells)
         console.print(table)
     for row in times[times["status"] != OK].drop_duplicates(["function", "variant", "reason"]).itertuples():
         console.print(f"{row.function} ({row.variant}) {row.status}: {escape(str(row.reason))}", highlight=False)
     for warning in _warnings(times):
         console.print(f"[yellow]{escape(warning)}[/]", highlight=False)
+    for reason, rows in counts[counts["status"] != OK].groupby("reason", sort=False):
+        of = ", ".join(dict.fromkeys(rows["variant"]))
+        console.print(f"instructions ({of}) {rows['status'].iloc[0]}: {escape(str(reason))}", highlight=False)
     console.print(_meaning(times), highlight=False)
 
 
@@ -144,6 +163,14 @@ def _time_cell(row: Any) -> str:
     spread = "" if pd.isna(row.low) else f" ±{50 * (row.high - row.low) / row.value:.1f}%"
     speedup = "" if pd.isna(row.speedup) else f"  {row.speedup:.2f}x"
     return f"{_seconds(row.value)}{spread}{speedup}{VERDICT_MARKS.get(row.verdict, '')}"
+
+
+def _instructions(rows: pd.DataFrame, phases: list[str]) -> str:
+    """Counts in the order of the phases, such as "272,688 / 1,223,809"."""
+    from ..records import OK
+
+    by_phase = {row.phase: f"{row.value:,.0f}" if row.status == OK else str(row.status) for row in rows.itertuples()}
+    return " / ".join(by_phase.get(phase, "n/a") for phase in phases)
 
 
 def _seconds(value: float) -> str:
