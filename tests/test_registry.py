@@ -163,7 +163,7 @@ def test_an_operator_that_the_extension_lacks_is_not_there_with_a_reason(tmp_pat
 )
 def test_an_extension_that_was_not_built_says_why(monkeypatch, record, words):
     monkeypatch.setattr(extension, "build_record", lambda: record)
-    monkeypatch.setattr(extension.importlib.util, "find_spec", lambda name, package: None)
+    monkeypatch.setattr(extension.importlib.util, "find_spec", lambda *names: None)
     assert words in extension.unavailable.__wrapped__()
 
 
@@ -173,6 +173,6 @@ def test_an_extension_that_was_not_built_says_why(monkeypatch, record, words):
 )
 def test_an_extension_for_something_else_is_not_loaded(monkeypatch, record, words):
     monkeypatch.setattr(extension, "build_record", lambda: record)
-    monkeypatch.setattr(extension.importlib.util, "find_spec", lambda name, package: object())
+    monkeypatch.setattr(extension.importlib.util, "find_spec", lambda *names: object())
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "DEFAULT")
     assert words in extension.unavailable.__wrapped__()
