@@ -3,9 +3,10 @@
     python -m trials.verdicts --out FOLDER [--busy] [--minutes 30] [--blocks 60]
 
 A block is one real comparison: servers, templates and generations of its own, of two arms of the baseline, one more of
-the same code, and two that are slower by a planted 5 % and 2 %. Its wall time counts for three arms of five. Recorded
+the same code, and two that are slower by a planted 5 % and 2 %. Its wall time counts for
+three arms of five; beside a busy neighbour the planted arms are left out. Recorded
 blocks are written as they end and are used again by the same command. Where a figure needs more comparisons than were
-made, generations of different blocks are put together anew, and the figure says so.
+made, or longer ones, generations of different blocks are put together anew: "replayed".
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from .registry import SIZES
 from .rivals import RIVALS
 
 Block = dict[str, list[list[float]]]
-BUDGET_S = {"us3": 5.0, "us30": 5.0, "us300": 8.0, "ms5": 20.0}
+Names = tuple[str, ...]
+BUDGET_S = {"us3": 1.5, "us30": 2.5, "us300": 4.0, "ms5": 8.0}
 REPLAYS = 500
 
 
@@ -42,27 +44,27 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--blocks", type=int, default=60)
     chosen = parser.parse_args()
-    kind = "busy" if chosen.busy else "idle"
+    kind, names = ("busy", ARMS[:3]) if chosen.busy else ("idle", ARMS)
     deadline = time.monotonic() + chosen.minutes * 60
     planted = turns()
     with busy_neighbour() if chosen.busy else nullcontext():
         for round_ in range(chosen.blocks):
             for workload in SIZES:
-                _record_one(chosen.out / f"{kind}-{workload}.jsonl", workload, planted, round_, deadline)
+                _record_one(chosen.out / f"{kind}-{workload}.jsonl", workload, names, planted, round_, deadline)
     found = {workload: _figures(_load(chosen.out / f"{kind}-{workload}.jsonl")) for workload in SIZES}
     about = {"machine": machine.conditions("cpu", 1), "commit": machine.commit(), "load": machine.load_average()}
     write_atomically(chosen.out / f"verdicts-{kind}.json", json.dumps({**about, "figures": found}, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 
 
-def _record_one(path: Path, workload: str, planted: Any, number: int, deadline: float) -> None:
+def _record_one(path: Path, workload: str, names: Names, planted: Any, number: int, deadline: float) -> None:
     """Block `number` of a workload, unless it is there already."""
     done = len(path.read_text().splitlines()) if path.exists() else 0
     if number < done:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    effort = Effort(BUDGET_S[workload] * len(ARMS) / 3)
-    for took, times in record(workload, build(planted), ARMS, effort, 1, deadline):
+    effort = Effort(BUDGET_S[workload] * len(names) / 3)
+    for took, times in record(workload, build(planted), names, effort, 1, deadline):
         line = {"seconds": took, "times": {arm: values for (arm, _), values in times.items()}}
         with path.open("a") as file:
             file.write(json.dumps(line) + "\n")
@@ -77,16 +79,22 @@ def _figures(blocks: list[dict[str, Any]]) -> dict[str, Any]:
         return {}
     times: list[Block] = [block["times"] for block in blocks]
     generations = median(len(block["eager"]) for block in times)
+    seconds = median(block["seconds"] for block in blocks) * 3 / len(times[0])
+    judged = [arm for arm in ("same", *PLANTED) if arm in times[0]]
     return {
         "blocks": len(blocks),
-        "seconds_a_comparison": round(median(block["seconds"] for block in blocks) * 3 / len(ARMS), 1),
+        "seconds_a_comparison": round(seconds, 1),
         "generations": generations,
         "call_s": median(median(values) for block in times for values in block["eager"]),
-        "planted": {arm: round(_ratio(times, arm) - 1, 4) for arm in (*PLANTED, "same")},
-        "real": {arm: _words(_real(times, arm, 1)) for arm in ("same", *PLANTED)},
-        "real_of_4_blocks": {arm: _words(_real(times, arm, 4)) for arm in ("same", *PLANTED)},
-        "replayed": {arm: _words(_replayed(times, arm, round(generations))) for arm in ("same", *PLANTED)},
-        "rivals": {name: {arm: _words(_rival(times, name, arm)) for arm in ("same", *PLANTED)} for name in RIVALS},
+        "planted": {arm: round(_ratio(times, arm) - 1, 4) for arm in judged},
+        "real": {arm: _words(_real(times, arm)) for arm in judged},
+        **{
+            f"replayed_{length}_s": {
+                arm: _words(_replayed(times, arm, round(generations * length / seconds))) for arm in judged
+            }
+            for length in (10, 40)
+        },
+        "rivals": {name: {arm: _words(_rival(times, name, arm)) for arm in judged} for name in RIVALS},
     }
 
 
@@ -102,14 +110,10 @@ def _ratio(times: Sequence[Block], arm: str) -> float:
     )
 
 
-def _real(times: Sequence[Block], arm: str, together: int) -> Iterator[str]:
-    """The verdict of each block, or of that many blocks one after the other as one longer comparison."""
-    for begin in range(0, len(times) - together + 1, together):
-        joined = {
-            name: [values for block in times[begin : begin + together] for values in block[name]]
-            for name in ("eager", "again", arm)
-        }
-        yield judge(joined["eager"], joined["again"], joined[arm]).word
+def _real(times: Sequence[Block], arm: str) -> Iterator[str]:
+    """The verdict of each block as it was measured."""
+    for block in times:
+        yield judge(block["eager"], block["again"], block[arm]).word
 
 
 def _replayed(times: Sequence[Block], arm: str, generations: int) -> Iterator[str]:
