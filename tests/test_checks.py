@@ -372,6 +372,19 @@ def test_check_gives_a_row_for_every_rule_variant_dtype_and_workload(planted):
     assert (found[found["variant"].isin(["eager", "python"])]["status"] == OK).all()
 
 
+def test_a_function_without_float64_has_rows_that_say_which_rules_need_it(tmp_path):
+    folder = write_function(tmp_path / "functions", "cat")
+    text = (folder / "__init__.py").read_text()
+    (folder / "__init__.py").write_text(text.replace("torch.float64: Tolerance", "torch.bfloat16: Tolerance"))
+    with pytest.MonkeyPatch.context() as patch:
+        plant(patch, tmp_path / "functions")
+        found = checks.check(["cat"], variants=["python"])
+    unplant()
+    once = found[found["metric"].isin([rule.id for rule in RULES.values() if not rule.every_case])]
+    assert set(once["status"]) == {UNAVAILABLE}
+    assert once["reason"].str.contains("does not declare float64").all()
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

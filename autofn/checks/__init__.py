@@ -96,20 +96,27 @@ def _subjects(
                     continue
                 for workload in WORKLOADS:
                     yield _Lazy(Key(function, found.name, workload, dtype, device)), every_case
-            if "float64" in spec.dtypes and (not dtypes or "float64" in dtypes):
-                yield _Lazy(Key(function, found.name, "tiny", "float64", device)), once
+            if not dtypes or "float64" in dtypes:
+                reason = (
+                    "" if "float64" in spec.dtypes else f"{function} does not declare float64, which this rule needs"
+                )
+                yield _Lazy(Key(function, found.name, "tiny", "float64", device), reason), once
 
 
 class _Lazy:
     """A subject that is loaded when it is checked, so that one that cannot be loaded is a row with its reason."""
 
-    def __init__(self, key: Any) -> None:
+    def __init__(self, key: Any, reason: str = "") -> None:
         self.key = key
+        self.reason = reason
 
     def subject(self) -> Subject:
+        """Raises NotImplementedError with the reason where the rule or the variant cannot run."""
         from .. import registry
         from .rule import Subject
 
+        if self.reason:
+            raise NotImplementedError(self.reason)
         apply = registry.load(self.key.function, self.key.variant, self.key.device)
         return Subject(registry.spec(self.key.function), self.key, apply)
 

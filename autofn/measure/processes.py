@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,7 @@ from .channel import Channel, HangError, Listener, LostError, Message
 from .machine import SETTLED_ALLOCATOR
 
 # How long a process may take to start, an arm to load and compile, and a warm-up or a sample to come back.
-START_S, COMPILE_S, ANSWER_S = 120.0, 600.0, 120.0
+START_S, FORK_S, COMPILE_S, ANSWER_S = 120.0, 30.0, 600.0, 120.0
 
 
 class ArmError(RuntimeError):
@@ -93,6 +94,15 @@ class Worker:
             self.status()
 
 
+@contextmanager
+def _as_arm_error() -> Iterator[None]:
+    """A process that is gone or silent costs the arm that needed it."""
+    try:
+        yield
+    except (HangError, LostError) as error:
+        raise ArmError(f"the process was lost: {error}") from error
+
+
 def describe(status: int) -> str:
     """An exit status in words, such as "killed by SIGSEGV"."""
     if status >= 0:
@@ -126,7 +136,10 @@ class Processes:
         self._folder.cleanup()
 
     def server(self, build: Build, *, compiler: bool = False) -> Channel:
-        """The server of a build, started at first use; with the compiler imported where forks will need it."""
+        """The server of a build, started at first use; with the compiler imported where forks will need it.
+
+        Raises ArmError where it cannot be started.
+        """
         if build not in self._servers:
             name = self._unique("server")
             script = Path(__file__).parents[1] / "harness.py"
@@ -136,21 +149,28 @@ class Processes:
                 [build.python, "-P", str(script), "measure.worker", "serve", str(self._path), name, build.package],
                 env=build.variables(),
                 stdin=subprocess.DEVNULL,
-                stdout=sys.stderr.fileno(),
+                stdout=2,
                 start_new_session=True,
             )
-            channel, _ = self._listener.accept(name, START_S, alive=lambda: process.poll() is None)
+            try:
+                channel, _ = self._listener.accept(name, START_S, alive=lambda: process.poll() is None)
+            except (HangError, LostError) as error:
+                process.kill()
+                process.wait()
+                raise ArmError(f"no process of {build.python} could be started: {error}") from error
             self._servers[build] = process, channel
         channel = self._servers[build][1]
         if compiler:
-            channel.ask({"do": "compiler"}, START_S)
+            with _as_arm_error():
+                channel.ask({"do": "compiler"}, START_S)
         return channel
 
     def fork(self, parent: Channel, name: str, **fields: Any) -> Worker:
-        """A new process forked from the one at `parent`; fields: what it is told."""
+        """A new process forked from the one at `parent`; fields: what it is told. Raises ArmError where none comes."""
         unique = self._unique(name)
-        parent.send({"do": "fork", "name": unique, "path": str(self._path), **fields})
-        channel, hello = self._listener.accept(unique, START_S)
+        with _as_arm_error():
+            parent.send({"do": "fork", "name": unique, "path": str(self._path), **fields})
+            channel, hello = self._listener.accept(unique, FORK_S)
         return Worker(channel, hello["pid"], parent)
 
     def _unique(self, name: str) -> str:
