@@ -20,7 +20,7 @@ from typing import Any
 
 import pandas as pd
 
-from .records import COLUMNS, FAILED, OK, UNAVAILABLE, Journal, Record, from_line, last_of_each
+from .records import COLUMNS, FAILED, OK, UNAVAILABLE, Journal, Record, from_line, is_ceiling, last_of_each
 
 RUNS = Path(".autofn/runs")
 ASV_RESULTS = Path(".asv/results")
@@ -67,8 +67,11 @@ def frame(records: Iterable[Record], files: Sequence[str] | None = None) -> pd.D
 
 
 def latest(found: pd.DataFrame) -> pd.DataFrame:
-    """Of rows that say the same thing under the same conditions, the one measured last; undated ones come first."""
-    dated = found.sort_values("date", kind="stable", na_position="first")
+    """Of rows that say the same thing under the same conditions, the one measured last; undated ones come first.
+
+    Ceilings are left out: those of one run say nothing of another's times.
+    """
+    dated = found[~is_ceiling(found["function"])].sort_values("date", kind="stable", na_position="first")
     return dated.drop_duplicates([*CASE, "phase", "metric", *CONDITIONS], keep="last").reset_index(drop=True)
 
 

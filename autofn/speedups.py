@@ -9,6 +9,7 @@ import pandas as pd
 
 from .measure.statistics import Estimate, ratio
 from .measure.verdict import Verdict, judge
+from .records import is_ceiling
 
 # A ratio is only taken between rows that share all of these.
 TOGETHER = ["function", "workload", "dtype", "device", "phase", "machine", "commit", "run", "source"]
@@ -23,7 +24,7 @@ def add_speedups(results: pd.DataFrame, baseline: str = "eager") -> pd.DataFrame
     baseline differ by. In one process the interval is that process's, and there is no verdict. Without samples the
     speedup is the ratio of the medians, without an interval. NaN where there is no baseline or no time.
     """
-    times = results[results["metric"] == "time_s"].copy()
+    times = results[(results["metric"] == "time_s") & ~is_ceiling(results["function"])].copy()
     rows = list(times.itertuples())
     base = {_key(row): row for row in rows if row.variant == baseline}
     found = [_verdict(base.get(_key(row)), row) for row in rows]

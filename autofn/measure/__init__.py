@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,12 +64,16 @@ def measure_tasks(
     dynamic: bool = False,
     progress: Progress = lambda done, total, label: None,
 ) -> list[Record]:
-    """What `bench` does with a journal: measures what it lacks, and returns all of its records."""
+    """What `bench` does with a journal: measures what it lacks, and returns all of its records.
+
+    Among them is what the machine reaches, as rows of "ceiling": `records.is_ceiling` tells them apart.
+    """
     from . import machine, run
 
     run.check_threads(threads)
     if dynamic and not isolate:
         raise ValueError("dynamic: needs processes of their own; leave out --quick and --no-isolate")
+    _measure_ceilings(tasks, threads, journal, conditions)
 
     def fields(group: Any) -> dict[str, Any]:
         own = machine.conditions(group.device, threads)
@@ -97,6 +102,19 @@ def measure_tasks(
             conditions=fields,
             progress=progress,
         )
+
+
+def _measure_ceilings(tasks: Sequence[Task], threads: int, journal: Journal, conditions: Mapping[str, Any]) -> None:
+    """What the machine reaches on the devices and in the dtypes of the tasks, where the journal lacks it."""
+    from ..records import is_ceiling
+    from . import ceilings
+
+    there = {(record.device, record.dtype) for record in journal.records() if is_ceiling(record.function)}
+    asked = dict.fromkeys((task.group.device, task.group.dtype) for task in tasks)
+    for device in dict.fromkeys(device for device, _ in asked):
+        lacking = [dtype for of, dtype in asked if of == device and (of, dtype) not in there]
+        if lacking:
+            journal.append([replace(found, **conditions) for found in ceilings.measure(threads, lacking, device)])
 
 
 def _in_this_process(threads: int, budget_s: float) -> Any:

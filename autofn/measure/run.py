@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..records import Journal, Record, last_of_each
+from ..records import Journal, Record, is_ceiling, last_of_each
 from . import machine
 from .rows import Arm, Group, Rows
 
@@ -45,7 +45,11 @@ def set_threads(threads: int) -> None:
 
 def missing(tasks: Sequence[Task], phases: Sequence[str], done: Iterable[Record]) -> list[Task]:
     """The tasks whose group has not all of its records among `done`."""
-    there = {(Group(r.function, r.workload, r.dtype, r.device), r.variant, r.phase, r.metric) for r in done}
+    there = {
+        (Group(r.function, r.workload, r.dtype, r.device), r.variant, r.phase, r.metric)
+        for r in done
+        if not is_ceiling(r.function)
+    }
     count = Counter((group, variant) for group, variant, _, _ in there)
     return [
         task

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from .. import results as stored
+from ..records import is_ceiling
 from .history import Commit, measured
 
 TRACES = Path("traces")
@@ -21,6 +22,7 @@ TRACES = Path("traces")
 class Inputs:
     """results: the frame of `autofn.results`. skipped: a sentence for each file that could not be read.
 
+    ceilings: the rows of the frame that tell what a machine reaches: of no Function, so no section counts them.
     machines: what asv knows of a machine, by name. traces: the summaries of `autofn.tracing`.
     detail: the address of the page that has a section for each Function; "" where it is the very page.
     """
@@ -31,6 +33,7 @@ class Inputs:
     traces: tuple[Mapping[str, Any], ...] = ()
     skipped: tuple[str, ...] = ()
     detail: str = ""
+    ceilings: pd.DataFrame = field(default_factory=lambda: stored.frame(()))
 
     def only(self, rows: pd.DataFrame) -> Inputs:
         """The same with fewer results."""
@@ -50,7 +53,9 @@ def load(root: Path) -> Inputs:
         found = stored.load(root)
         traces = _traces(root)
     skipped = tuple(dict.fromkeys(str(warning.message) for warning in caught))
-    return Inputs(found, measured(found, root), _machines(root), traces, skipped)
+    of_machines = is_ceiling(found["function"])
+    cases = found[~of_machines]
+    return Inputs(cases, measured(cases, root), _machines(root), traces, skipped, ceilings=found[of_machines])
 
 
 def _traces(root: Path) -> tuple[Mapping[str, Any], ...]:

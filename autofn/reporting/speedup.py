@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ..records import OK
+from ..records import OK, is_ceiling
 from ..speedups import add_speedups
 
 BASELINE = "eager"
@@ -32,7 +32,7 @@ def current(results: pd.DataFrame, baseline: str = BASELINE) -> pd.DataFrame:
     The columns RATIO are those of `add_speedups`. clear: whether the speedup surely differs from 1: as the verdict
     says, or, where there is none, the interval of the ratio, or else the two intervals of the times.
     """
-    times = results[results["metric"] == "time_s"]
+    times = results[(results["metric"] == "time_s") & ~is_ceiling(results["function"])]
     group = times.groupby([*SUBJECT, *CONDITIONS], dropna=False, sort=False).ngroup()
     shown = newest(times)
     # The group's number as the run: rows with equal runs then share all conditions.
