@@ -10,6 +10,7 @@ from itertools import repeat
 import torch
 
 from ..case import Case, as_tuple
+from .purity import shown_pure
 
 Clock = Callable[[], float]
 
@@ -65,6 +66,27 @@ def backward(case: Case, number: int, clock: Clock) -> float:
     return spent
 
 
+def replayed_backward(case: Case, number: int, clock: Clock, *, compiled: bool) -> float:
+    """Seconds of `number` calls of torch.autograd.grad on one graph, which is kept; with the gradients.
+
+    An optimisation where building graphs costs more than the backward: it times no freeing, and warms the caches more
+    than training does, so its results do not compare with those of `backward`. Raises ValueError for a compiled
+    variant, whose donated buffers it would switch off, and unless the backward was shown pure.
+    """
+    if compiled:
+        raise ValueError(f"{case.key}: a compiled variant's graph is not replayed: it frees its buffers as it goes")
+    shown_pure(case)
+    leaves, grad_outputs = case.leaves, case.grad_outputs
+    outputs = case.forward()
+    case.synchronise()
+    with _collector_off():
+        begin = clock()
+        for _ in repeat(None, number):
+            torch.autograd.grad(outputs, leaves, grad_outputs, retain_graph=True, allow_unused=True)
+        case.synchronise()
+        return clock() - begin
+
+
 def forward_backward(case: Case, number: int, clock: Clock) -> float:
     """Seconds of `number` training steps: forward, then `.backward()` into leaves whose `.grad` is None."""
     call, inputs, leaves, grad_outputs = case.apply, case.inputs, case.leaves, case.grad_outputs
@@ -86,6 +108,7 @@ SAMPLE: dict[str, Callable[[Case, int, Clock], float]] = {
     "inference": inference,
 }
 
+REPLAYED_PROTOCOL = "replayed-graph/1"
 # How the samples of a phase were taken; results of different protocols do not compare.
 PROTOCOL = {
     "forward": "calls/1",
