@@ -24,7 +24,7 @@ from .phases import POOL, SAMPLE, Clock
 # Counts of one case; their median leaves out the one in which a table grew or a cache was filled.
 REPEATS = 3
 # Seconds inside Valgrind, where a call takes fifty times as long, that the calls of one count may take.
-COUNT_S = 2.0
+COUNT_S = 1.0
 # The first calls import and compile; after eight CPython 3.11 has specialised the bytecode.
 WARM = 10
 
@@ -104,9 +104,10 @@ def _toggle() -> float:
 def _warm(case: Case, phase: str, number: int) -> int:
     """Calls until nothing is imported or specialised any more; how many calls take COUNT_S."""
     SAMPLE[phase](case, 1, time.perf_counter)
-    begin = time.perf_counter()
+    # The processor's time: a busy neighbour must not decide how many calls a count has.
+    begin = time.process_time()
     SAMPLE[phase](case, 1, time.perf_counter)
-    fit = max(1, int(COUNT_S / (time.perf_counter() - begin)))
+    fit = max(1, int(COUNT_S / (time.process_time() - begin)))
     SAMPLE[phase](case, min(fit, max(number, WARM)), time.perf_counter)
     return fit
 

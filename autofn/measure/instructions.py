@@ -104,7 +104,8 @@ def count(
     """Instructions a call of each case in each phase, or the reason why there are none.
 
     number: calls of one count, fewer where they take long. progress: called with cases done, cases in all, and the one
-    that starts. A case that raises, crashes or hangs costs its own entry; after the latter two Valgrind starts anew.
+    that starts. A case that raises costs its own entry; one that crashes or hangs those of its phases to come, and
+    Valgrind a new start.
     """
     # Graphs last: what their compiling imports could change the count of what comes after.
     ordered = sorted(keys, key=lambda key: _kind(key) in COMPILED)
@@ -176,7 +177,9 @@ class Valgrind:
         self.channel: Channel | None = None
         self.capability = ""
         self.starts = 0
+        # Why it is not started again, at all or for more phases of a case: it would fail alike, a minute later.
         self.broken = ""
+        self.lost: dict[Key, str] = {}
 
     def __enter__(self) -> Valgrind:
         return self
@@ -204,12 +207,11 @@ class Valgrind:
         reason = self._why_not(key, graph)
         if reason:
             return Counted(status=UNAVAILABLE, reason=reason)
-        if self.broken:
-            return Counted(status=FAILED, reason=self.broken)
+        if self.broken or key in self.lost:
+            return Counted(status=FAILED, reason=self.broken or self.lost[key])
         try:
             channel = self._started()
         except (LostError, HangError) as error:
-            # Starting it again would fail again, a minute a case.
             self.broken = f"Valgrind did not start: {error}; it said: {self._said()}"
             self._end()
             return Counted(status=FAILED, reason=self.broken)
@@ -218,12 +220,14 @@ class Valgrind:
             answer = channel.ask(message, CASE_S)
         except HangError as error:
             self._end()
-            return Counted(status=FAILED, reason=f"hangs inside Valgrind: {error}, so it was killed")
+            self.lost[key] = f"hangs inside Valgrind in {phase}: {error}, so it was killed"
         except LostError:
             status = self._end(CRASH_S)
             hint = CANNOT_RUN if status == -signal.SIGILL else ""
-            return Counted(status=FAILED, reason=f"the process in Valgrind was lost: {describe(status)}{hint}")
-        return self._counted(key, answer)
+            self.lost[key] = f"the process in Valgrind was lost in {phase}: {describe(status)}{hint}"
+        else:
+            return self._counted(key, answer)
+        return Counted(status=FAILED, reason=self.lost[key])
 
     def _why_not(self, key: Key, graph: bool) -> str | None:
         if key.device != "cpu":
