@@ -9,6 +9,7 @@ from __future__ import annotations
 from autofn.reporting.inputs import Inputs
 from autofn.reporting.model import Page
 from autofn.reporting.sections import (
+    breakeven,
     checks,
     commits,
     functions,
@@ -22,7 +23,7 @@ from autofn.reporting.sections import (
     variants,
 )  # fmt: skip
 
-PARTS = (variants, times, checks, memory, ledger)
+PARTS = (variants, times, breakeven, checks, memory, ledger)
 
 
 def page(inputs: Inputs) -> Page:

@@ -1,0 +1,131 @@
+"""From which size on one variant is faster than another: where the ratio of their times crosses 1 between workloads."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from . import registry
+from .records import is_ceiling
+from .speedups import TOGETHER
+
+if TYPE_CHECKING:
+    from .spec import Spec
+
+VARIANTS = ("python", "fused", "cpp")
+# What one curve over sizes shares; each ratio on it is one of a single run.
+CURVE = ["function", "dtype", "device", "phase", "machine", "threads", "allocator", "cache"]
+NONE = "none"
+COLUMNS = (
+    *CURVE, "first", "second", "result", "elements", "after", "before", "faster_below", "faster_above",
+    "smallest", "largest",
+)  # fmt: skip
+
+Curve = Sequence[tuple[float, float]]
+"""(elements, log(time of second / time of first)), by elements: above 0 the first is faster."""
+
+
+def break_even(speedups: pd.DataFrame, variants: Sequence[str] = VARIANTS, baseline: str = "eager") -> pd.DataFrame:
+    """One row a crossing of two variants, for each pair of `variants` and for each of them over the baseline.
+
+    speedups: the frame of `add_speedups`, or of `reporting.speedup.current`. The size of a workload is the number of
+    elements of its largest input tensor. Between two of them log(ratio) is taken for linear in log(size).
+
+    result: "crosses" or "none". elements: where they cross, NaN for none. after, before: the measured sizes on either
+    side. faster_below, faster_above: the faster one on either side, the same one for none. smallest, largest: what was
+    measured. Pairs with fewer than two sizes in common have no row.
+    """
+    timed = speedups[~is_ceiling(speedups["function"]) & (speedups["speedup"] > 0)]
+    rows = timed[timed["variant"].isin([baseline, *variants])].copy()
+    rows["elements_of_workload"] = [_elements(row) for row in rows.itertuples()]
+    rows = rows[rows["elements_of_workload"] > 0]
+    made: list[dict[str, Any]] = []
+    for key, found in rows.groupby(CURVE, sort=False, dropna=False):
+        for first, second in itertools.combinations([baseline, *variants], 2):
+            told = dict(zip(CURVE, key, strict=True)) | {"first": first, "second": second}
+            made += [told | crossing for crossing in _crossings(first, second, _curve(found, first, second))]
+    return pd.DataFrame(made, columns=list(COLUMNS)).astype(
+        dict.fromkeys(("elements", "after", "before", "smallest", "largest"), "float64")
+    )
+
+
+@cache
+def elements(function: str, workload: str, dtype: str) -> int:
+    """The elements of the largest input tensor of a workload.
+
+    Nothing is allocated where the Spec makes its tensors by PyTorch alone. Raises LookupError for an unknown Function
+    or workload.
+    """
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    spec = registry.spec(function)
+    if workload not in spec.workloads:
+        raise registry.unknown(f"{function} has no workload", workload, spec.workloads)
+    try:
+        with FakeTensorMode():
+            inputs = _inputs(spec, workload, dtype)
+    except Exception:  # inputs that come from values, from NumPy or from a file exist for real only
+        inputs = _inputs(spec, workload, dtype)
+    return max((t.numel() for t in inputs if isinstance(t, torch.Tensor)), default=0)
+
+
+def _inputs(spec: Spec, workload: str, dtype: str) -> tuple[Any, ...]:
+    from .spec import dtype_named
+
+    return spec.make_inputs(**spec.workloads[workload], dtype=dtype_named(dtype), device="cpu", seed=0)
+
+
+def _elements(row: Any) -> int:
+    """0 where the Function or the workload is not, or no longer, what was measured."""
+    if row.function not in registry.names():
+        return 0
+    spec = registry.spec(row.function)
+    if row.workload not in spec.workloads or row.version not in ("", spec.version):
+        return 0
+    return elements(row.function, row.workload, row.dtype)
+
+
+def _curve(rows: pd.DataFrame, first: str, second: str) -> Curve:
+    """Ratios of one run each; where a size was measured more than once, their geometric mean."""
+    by_run: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in rows.itertuples():
+        key = tuple(str(getattr(row, column)) for column in TOGETHER)
+        by_run.setdefault(key, {})[str(row.variant)] = row
+    logs: dict[float, list[float]] = {}
+    for found in by_run.values():
+        if first in found and second in found:
+            ratio = found[first].speedup / found[second].speedup
+            logs.setdefault(float(found[first].elements_of_workload), []).append(math.log(ratio))
+    return sorted((size, sum(ratios) / len(ratios)) for size, ratios in logs.items())
+
+
+def _crossings(first: str, second: str, curve: Curve) -> Iterator[dict[str, Any]]:
+    """Where the curve changes its sign; a ratio of exactly 1 belongs to the side that it comes from."""
+    if len(curve) < 2:
+        return
+    told = {"smallest": curve[0][0], "largest": curve[-1][0]}
+    apart = [(size, ratio) for size, ratio in curve if ratio]
+    crossed = False
+    for (after, one), (before, two) in itertools.pairwise(apart):
+        if (one > 0) == (two > 0):
+            continue
+        crossed = True
+        size = math.exp(math.log(after) + math.log(before / after) * one / (one - two))
+        below, above = (first, second) if one > 0 else (second, first)
+        yield told | {
+            "result": "crosses", "elements": size, "after": after, "before": before,
+            "faster_below": below, "faster_above": above,
+        }  # fmt: skip
+    if not crossed:
+        # Equal at every size: neither is faster.
+        always = "" if not apart else first if apart[0][1] > 0 else second
+        yield told | {
+            "result": NONE, "elements": math.nan, "after": math.nan, "before": math.nan,
+            "faster_below": always, "faster_above": always,
+        }  # fmt: skip
