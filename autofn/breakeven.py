@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
@@ -23,11 +23,19 @@ CURVE = ["function", "dtype", "device", "phase", "machine", "threads", "allocato
 NONE = "none"
 COLUMNS = (
     *CURVE, "first", "second", "result", "elements", "after", "before", "faster_below", "faster_above",
-    "smallest", "largest",
+    "smallest", "largest", "clear",
 )  # fmt: skip
 
-Curve = Sequence[tuple[float, float]]
-"""(elements, log(time of second / time of first)), by elements: above 0 the first is faster."""
+
+class Point(NamedTuple):
+    """Of two variants at one size. ratio: log(time of second / time of first), above 0 where the first is faster."""
+
+    elements: float
+    ratio: float
+    clear: bool
+
+
+Curve = Sequence[Point]
 
 
 def break_even(speedups: pd.DataFrame, variants: Sequence[str] = VARIANTS, baseline: str = "eager") -> pd.DataFrame:
@@ -38,7 +46,8 @@ def break_even(speedups: pd.DataFrame, variants: Sequence[str] = VARIANTS, basel
 
     result: "crosses" or "none". elements: where they cross, NaN for none. after, before: the measured sizes on either
     side. faster_below, faster_above: the faster one on either side, the same one for none. smallest, largest: what was
-    measured. Pairs with fewer than two sizes in common have no row.
+    measured. clear: whether the ratios on either side, for none all of them, surely differ from 1: by the verdict over
+    the baseline where there is one, else by the intervals. Pairs with fewer than two sizes in common have no row.
     """
     timed = speedups[~is_ceiling(speedups["function"]) & (speedups["speedup"] > 0)]
     rows = timed[timed["variant"].isin([baseline, *variants])].copy()
@@ -48,7 +57,7 @@ def break_even(speedups: pd.DataFrame, variants: Sequence[str] = VARIANTS, basel
     for key, found in rows.groupby(CURVE, sort=False, dropna=False):
         for first, second in itertools.combinations([baseline, *variants], 2):
             told = dict(zip(CURVE, key, strict=True)) | {"first": first, "second": second}
-            made += [told | crossing for crossing in _crossings(first, second, _curve(found, first, second))]
+            made += [told | crossing for crossing in _crossings(first, second, _curve(found, first, second, baseline))]
     return pd.DataFrame(made, columns=list(COLUMNS)).astype(
         dict.fromkeys(("elements", "after", "before", "smallest", "largest"), "float64")
     )
@@ -91,41 +100,58 @@ def _elements(row: Any) -> int:
     return elements(row.function, row.workload, row.dtype)
 
 
-def _curve(rows: pd.DataFrame, first: str, second: str) -> Curve:
-    """Ratios of one run each; where a size was measured more than once, their geometric mean."""
+def _curve(rows: pd.DataFrame, first: str, second: str, baseline: str) -> Curve:
+    """By size. Ratios of one run each; where a size was measured more than once, their geometric mean."""
     by_run: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in rows.itertuples():
         key = tuple(str(getattr(row, column)) for column in TOGETHER)
         by_run.setdefault(key, {})[str(row.variant)] = row
-    logs: dict[float, list[float]] = {}
+    by_size: dict[float, list[Point]] = {}
     for found in by_run.values():
         if first in found and second in found:
-            ratio = found[first].speedup / found[second].speedup
-            logs.setdefault(float(found[first].elements_of_workload), []).append(math.log(ratio))
-    return sorted((size, sum(ratios) / len(ratios)) for size, ratios in logs.items())
+            one, two = found[first], found[second]
+            size = float(one.elements_of_workload)
+            point = Point(size, math.log(one.speedup / two.speedup), _clear(one, two, baseline))
+            by_size.setdefault(size, []).append(point)
+    return [
+        Point(size, sum(point.ratio for point in points) / len(points), all(point.clear for point in points))
+        for size, points in sorted(by_size.items())
+    ]
+
+
+def _clear(one: Any, two: Any, baseline: str) -> bool:
+    """Whether two speedups surely differ; their two intervals together are wider than one of their ratio would be."""
+    verdicts = [row.verdict for row in (one, two) if row.variant != baseline]
+    if len(verdicts) == 1 and verdicts[0]:
+        return verdicts[0] in ("faster", "slower")
+    (low, high), (other_low, other_high) = (
+        (1.0, 1.0) if row.variant == baseline else (row.speedup_low, row.speedup_high) for row in (one, two)
+    )
+    return bool(low > other_high or high < other_low)
 
 
 def _crossings(first: str, second: str, curve: Curve) -> Iterator[dict[str, Any]]:
     """Where the curve changes its sign; a ratio of exactly 1 belongs to the side that it comes from."""
     if len(curve) < 2:
         return
-    told = {"smallest": curve[0][0], "largest": curve[-1][0]}
-    apart = [(size, ratio) for size, ratio in curve if ratio]
+    told = {"smallest": curve[0].elements, "largest": curve[-1].elements}
+    apart = [point for point in curve if point.ratio]
     crossed = False
-    for (after, one), (before, two) in itertools.pairwise(apart):
-        if (one > 0) == (two > 0):
+    for one, two in itertools.pairwise(apart):
+        if (one.ratio > 0) == (two.ratio > 0):
             continue
         crossed = True
-        size = math.exp(math.log(after) + math.log(before / after) * one / (one - two))
-        below, above = (first, second) if one > 0 else (second, first)
+        share = one.ratio / (one.ratio - two.ratio)
+        below, above = (first, second) if one.ratio > 0 else (second, first)
         yield told | {
-            "result": "crosses", "elements": size, "after": after, "before": before,
-            "faster_below": below, "faster_above": above,
+            "result": "crosses", "elements": one.elements * (two.elements / one.elements) ** share,
+            "after": one.elements, "before": two.elements, "faster_below": below, "faster_above": above,
+            "clear": one.clear and two.clear,
         }  # fmt: skip
     if not crossed:
         # Equal at every size: neither is faster.
-        always = "" if not apart else first if apart[0][1] > 0 else second
+        always = "" if not apart else first if apart[0].ratio > 0 else second
         yield told | {
             "result": NONE, "elements": math.nan, "after": math.nan, "before": math.nan,
-            "faster_below": always, "faster_above": always,
+            "faster_below": always, "faster_above": always, "clear": all(point.clear for point in curve),
         }  # fmt: skip

@@ -140,6 +140,51 @@ def test_what_has_no_size_any_more_has_no_row(change):
     assert list(found().columns) == list(found(eager=(1, 1, 1), cpp=(1, 1, 1)).columns)
 
 
+# Noise
+
+
+def judged(variant, workload, value, verdict="", low=None, high=None):
+    """A row as `add_speedups` leaves it, over an eager of 1 s."""
+    frame = add_speedups(results.frame([record(function="square", variant=variant, workload=workload, version="1")]))
+    return frame.assign(
+        value=value, speedup=1 / value, speedup_low=low or math.nan, speedup_high=high or math.nan, verdict=verdict
+    )
+
+
+def with_eager(*rows):
+    return break_even(pd.concat([*rows, *(judged("eager", name, 1.0) for name in ("tiny", "small"))]))
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "clear"),
+    [(("faster", "slower"), True), (("faster", "same"), False), (("cannot tell", "slower"), False)],
+)
+def test_a_crossing_is_clear_where_both_verdicts_are(verdicts, clear):
+    rows = (
+        judged("cpp", name, value, word)
+        for name, value, word in zip(("tiny", "small"), (0.5, 2), verdicts, strict=True)
+    )
+    row = one(with_eager(*rows), "eager", "cpp")
+    assert (row.result, row.clear) == ("crosses", clear)
+
+
+@pytest.mark.parametrize(("width", "clear"), [(1.1, True), (1.9, True), (2.1, False), (None, False)])
+def test_without_a_verdict_the_intervals_tell(width, clear):
+    bounds = [{"low": s / width, "high": s * width} if width else {} for s in (2, 0.5)]
+    rows = (judged("cpp", *case, **found) for case, found in zip((("tiny", 0.5), ("small", 2)), bounds, strict=True))
+    assert one(with_eager(*rows), "eager", "cpp").clear == clear
+
+
+@pytest.mark.parametrize(("width", "clear"), [(1.3, True), (1.5, False)])
+def test_two_variants_differ_where_their_intervals_lie_apart(width, clear):
+    def rows(variant, speedups):
+        return [judged(variant, name, 1 / s, "faster", s / width, s * width)
+                for name, s in zip(("tiny", "small"), speedups, strict=True)]  # fmt: skip
+
+    row = one(with_eager(*rows("python", (4, 4)), *rows("cpp", (8, 8))), "python", "cpp")
+    assert (row.result, row.faster_above, row.clear) == ("none", "cpp", clear)
+
+
 # Sizes
 
 
