@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,25 @@ def test_the_newest_result_of_a_case_is_shown() -> None:
     old = record(variant="cpp", value=9e-3, date="2026-11-01T00:00:00+00:00", run="r0")
     rows = table_of(variants.section(given(record(), old, record(variant="cpp"))))
     assert row_of(rows, Variant="cpp")["Time"].value == 1e-3
+
+
+def test_rates_are_shown_beside_what_the_same_run_reached() -> None:
+    copy = record(function="ceiling", variant="copy", dtype="uint8", value=1e-3, detail={"bytes": 4 * 524288})
+    found = given(record(value=1e-3), record(variant="triton", status="n/a", reason="no GPU"))
+    rows = table_of(variants.section(replace(found, ceilings=stored.frame([copy]))))
+    row = row_of(rows, Variant="eager")
+    # 128 x 512 numbers of 4 bytes are read and written: a quarter of what the copy did.
+    assert row["GB/s"].value == pytest.approx(0.524288)
+    assert (row["% of ceiling"].value, row["% of ceiling"].note) == (pytest.approx(25), "bound by bytes")
+    assert row_of(rows, Variant="triton")["GB/s"].reason == "no time"
+
+
+def test_without_a_ceiling_or_a_declaration_rates_say_so_or_are_left_out() -> None:
+    rows = table_of(variants.section(given(record())))
+    assert "GB/s" in rows[0]
+    assert "% of ceiling" not in rows[0]
+    rows = table_of(variants.section(given(record(function="own_function"))))
+    assert "GB/s" not in rows[0]
 
 
 # ---- What is missing

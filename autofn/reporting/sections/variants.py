@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from ...rates import add_rates
 from ...records import OK
 from .. import order, speedup
 from ..history import DIRTY
@@ -22,14 +23,23 @@ KEPT = {
     "saved_new_bytes": Column("New", "bytes", "saved storages that are neither an input's nor an output's"),
 }
 
+RATES = {
+    "gb_per_s": Column("GB/s", "number", "the least bytes that the phase must move, over the time"),
+    "gflop_per_s": Column("GFLOP/s", "number", "the least operations that the phase must do, over the time"),
+    "percent_of_ceiling": Column(
+        "% of ceiling", "number", "of what a copy, or a matrix product, reached in the same run: the larger of the two"
+    ),
+}
+
 
 def section(inputs: Inputs) -> Section:
     """One row a case and phase, the newest result of each; conditions have a column where they differ."""
-    found = order.sort(speedup.current(inputs.results))
+    found = add_rates(order.sort(speedup.current(inputs.results)), inputs.ceilings)
     if found.empty:
         return Section("Variants", "variants")
     function = found["function"].iloc[0]
     apart = [*(["device"] if several(found["device"]) else []), *speedup.apart(found)]
+    rates = [name for name in RATES if found[name].notna().any()]
     kept, verdicts = _kept(inputs.results), checks.verdicts(inputs)
     rows = tuple(
         Row(
@@ -38,6 +48,7 @@ def section(inputs: Inputs) -> Section:
                 text(row["workload"]),
                 measured(row),
                 ratio(row),
+                *(_rate(row, name) for name in rates),
                 *(_kept_cell(row, metric, kept) for metric in KEPT),
                 replace(verdicts.get((row["variant"], row["device"]), missing("not checked")), note=""),
                 *(text(row[column]) for column in ("phase", "dtype", *apart)),
@@ -48,14 +59,15 @@ def section(inputs: Inputs) -> Section:
         for row in found.to_dict("records")
     )
     caption = f"{function}: times (median, 95 % interval). {speedup.MEANING}"
-    return Section("Variants", anchor(function, "variants"), (Table(caption, _columns(apart), rows),))
+    return Section("Variants", anchor(function, "variants"), (Table(caption, _columns(apart, rates), rows),))
 
 
-def _columns(apart: list[str]) -> tuple[Column, ...]:
+def _columns(apart: list[str], rates: list[str]) -> tuple[Column, ...]:
     return (
         *map(Column, ("Variant", "Workload")),
         Column("Time", "seconds", "median, and the 95 % interval below it"),
         Column("Speedup", "ratio", speedup.MEANING),
+        *(RATES[name] for name in rates),
         *KEPT.values(),
         Column("Checks", note="of all workloads and dtypes, on the same device"),
         *map(Column, ("Phase", "dtype", *(TITLES[column] for column in apart))),
@@ -85,6 +97,17 @@ def ratio(row: Mapping[Any, Any]) -> Cell:
     tone: Tone = "" if not row["clear"] else "good" if row["speedup"] > 1 else "bad"
     verdict = Badge(row["verdict"], tone) if row["verdict"] else None
     return Cell(row["speedup"], low, high, note=_seen(row), tone=tone, badge=verdict)
+
+
+def _rate(row: Mapping[Any, Any], name: str) -> Cell:
+    """A rate, or why there is none."""
+    if not pd.isna(row[name]):
+        return Cell(float(row[name]), note=f"bound by {row['bound']}" if name == "percent_of_ceiling" else "")
+    if row["status"] != OK:
+        return missing("no time")
+    if name == "percent_of_ceiling" and not (pd.isna(row["gb_per_s"]) and pd.isna(row["gflop_per_s"])):
+        return missing("no ceiling was measured in this run")
+    return missing("the Spec declares none, or has changed since")
 
 
 def _seen(row: Mapping[Any, Any]) -> str:
