@@ -152,15 +152,17 @@ class Template(Role):
         self.spec = registry.spec(message["key"]["function"])
         self.load = lambda: registry.load(self.spec.name, message["key"]["variant"], message["key"]["device"])
         self.apply: Any = None
+        self.runs = message["threads"] == 1 and message["key"]["device"] == "cpu"
 
     def prepare(self) -> Message:
         """Loads, compiles; the seconds of the first call of each phase, and what was compiled.
 
         With more than one thread nothing may run before the fork: a child of a process that has had a parallel region
-        hangs in its own. The generations then compile for themselves, from the disk cache.
+        hangs in its own; nor on CUDA, which a forked child cannot use. The generations then compile for themselves,
+        from the disk cache.
         """
         self.apply = self.load()
-        if self.message["threads"] > 1:
+        if not self.runs:
             return {}
         found = first_calls(self.spec, self.message, self.apply)
         gc.collect()
@@ -206,7 +208,7 @@ class Generation(Role):
 
         template = self.template
         torch.set_num_threads(self.message["threads"])
-        first = first_calls(template.spec, self.message, template.apply) if self.message["threads"] > 1 else {}
+        first = {} if template.runs else first_calls(template.spec, self.message, template.apply)
         self.case = prepare(template.spec, Key(**self.message["key"]), template.apply)
         self.call_s = {phase: sampling.warm_up(self._timed(phase)) for phase in self.message["phases"]}
         return {**first, "call_s": self.call_s}
