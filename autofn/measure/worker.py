@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import json
 import os
 import sys
 import time
@@ -57,10 +58,6 @@ def serve(path: str, name: str, package: str) -> None:
 
 def _describe(registry: ModuleType, function: str) -> Message:
     """What the installed package knows of a Function, and the conditions on each device; {} where it lacks it."""
-    import torch
-
-    from .machine import conditions
-
     if function not in registry.names():
         return {}
     spec = registry.spec(function)
@@ -69,10 +66,34 @@ def _describe(registry: ModuleType, function: str) -> Message:
         "dtypes": list(spec.dtypes),
         "workloads": list(spec.workloads),
         "variants": [(found.name, found.kind) for found in registry.variants(function)],
-        "conditions": {
-            device: conditions(device, 1) for device in ("cpu", "cuda") if device == "cpu" or torch.cuda.is_available()
-        },
+        # Asked for in a process of its own: a server that has touched CUDA cannot fork any that use it.
+        "conditions": _in_a_fork(_conditions),
     }
+
+
+def _conditions() -> Message:
+    import torch
+
+    from .machine import conditions
+
+    devices = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
+    return {device: conditions(device, 1) for device in devices}
+
+
+def _in_a_fork(function: Callable[[], Message]) -> Message:
+    """What the function returns in a forked process, which then ends."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if not pid:
+        with os.fdopen(write, "w") as file:
+            json.dump(function(), file)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        text = answer.read()
+    os.waitpid(pid, 0)
+    found: Message = json.loads(text)
+    return found
 
 
 def _import_compiler() -> None:
