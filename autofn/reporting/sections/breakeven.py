@@ -49,7 +49,7 @@ def _row(row: Mapping[Any, Any], apart: list[str]) -> Row:
             *(Cell(row[name]) for name in ("first", "second")),
             never if none else Cell(float(round(row["elements"]))),
             *(text(row[name]) if row[name] else missing("equal") for name in ("faster_below", "faster_above")),
-            Cell("yes" if row["clear"] else "may be noise"),
+            Cell("yes") if row["clear"] else Cell("no", note="one of the ratios may be 1"),
             *(missing("they do not cross") if none else Cell(row[name]) for name in ("after", "before")),
             *(Cell(row[name]) for name in ("smallest", "largest")),
             *(text(row[name]) for name in ("phase", "dtype", "device", *apart)),
