@@ -2,7 +2,7 @@
 
 Options, by environment variable:
   AUTOFN_ARCH=x86-64-v3 (default on x86: AVX2 and FMA, which Valgrind can run), native, or baseline
-  AUTOFN_NO_EXTENSION=1 builds none
+  AUTOFN_NO_EXTENSION=1 builds none; AUTOFN_STRICT=1 makes a failed compilation an error
   MAX_JOBS, CXX: as in torch.utils.cpp_extension
 Whatever keeps the extension from being built is written to `_build.json`, and the installation succeeds without it.
 """

@@ -16,11 +16,8 @@ from .measure import isolated, run
 from .measure.lockstep import Effort
 from .measure.processes import START_S, Build, Processes
 from .measure.rows import Arm, Group
-from .records import Journal, Record
-
-JOURNAL = Path(".asv/journal")
-RESULTS = Path(".asv/results")
-COMPILED_KINDS = ("compile", "fused")
+from .records import ASV_JOURNAL, ASV_RESULTS, Journal, Record
+from .registry import COMPILED
 
 # dtypes: what is measured; budget_s: seconds a variant and phase, at most. Two generations of processes give no
 # interval: the quick profile shows the way, it decides nothing.
@@ -49,7 +46,7 @@ def sample(function: str, version: str) -> dict[str, Any]:
     root = Path(os.environ.get("ASV_CONF_DIR", "."))
     commit = os.environ.get("ASV_COMMIT", "")
     chosen = profile()
-    folder = root / JOURNAL / os.environ.get("ASV_ENV_NAME", "environment") / (commit or "unknown")
+    folder = root / ASV_JOURNAL / os.environ.get("ASV_ENV_NAME", "environment") / (commit or "unknown")
     path = folder / f"{function}.{chosen}.jsonl"
     journal = OfRun(path, _unfinished_run(Journal(path), root, commit) or run.run_id())
     conditions = {"source": "asv", "run": journal.run, "commit": commit}
@@ -88,7 +85,7 @@ def _measure(
             return f"this commit has no Function {function}"
         if known["version"] != version:
             return f"this commit has inputs of version {known['version']}, the suite is for version {version}"
-        arms = tuple(Arm(name, kind in COMPILED_KINDS) for name, kind in known["variants"])
+        arms = tuple(Arm(name, kind in COMPILED) for name, kind in known["variants"])
         tasks = [run.Task(group, arms, version) for group in _groups(function, known, effort["dtypes"])]
         run.execute(
             tasks,
@@ -148,6 +145,6 @@ def _unfinished_run(journal: Journal, root: Path, commit: str) -> str | None:
         last = record
     if last is None:
         return None
-    saved = [path.stat().st_mtime for path in (root / RESULTS).glob(f"*/{commit[:8]}-*.json")] if commit else []
+    saved = [path.stat().st_mtime for path in (root / ASV_RESULTS).glob(f"*/{commit[:8]}-*.json")] if commit else []
     delivered = any(when > journal.path.stat().st_mtime for when in saved)
     return None if delivered else last.run

@@ -70,6 +70,11 @@ class Record:
     cache: str = ""
 
 
+# Where results lie, below the folder in which the commands run.
+RUNS = Path(".autofn/runs")
+ASV_RESULTS = Path(".asv/results")
+ASV_JOURNAL = Path(".asv/journal")
+
 COLUMNS = tuple(entry.name for entry in fields(Record))
 _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(COLUMNS, (str,)),
@@ -114,14 +119,17 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists():
-            _complete_last_line(path)
+        self.opened = False
 
     def append(self, records: Iterable[Record]) -> None:
         """Adds records, all of them at once; what is in the file stays even if the process is killed right after."""
         lines = "".join(to_line(record) + "\n" for record in records)
-        with self.path.open("a") as file:
+        if not self.opened:
+            # Only who writes mends: a reader would cut in two what another is writing.
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            _complete_last_line(self.path)
+            self.opened = True
+        with self.path.open("a", encoding="utf-8") as file:
             file.write(lines)
             file.flush()
             os.fsync(file.fileno())
@@ -130,7 +138,7 @@ class Journal:
         """What is in the file. A line that a kill cut short is left out."""
         if not self.path.exists():
             return
-        for line in self.path.read_text(errors="replace").splitlines():
+        for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
             if line.strip():
                 try:
                     yield from_line(line)
@@ -146,7 +154,7 @@ def last_of_each(records: Iterable[Record]) -> list[Record]:
 
 def _complete_last_line(path: Path) -> None:
     """Ends a line that a kill cut short, so that the next record starts on its own."""
-    data = path.read_bytes()
+    data = path.read_bytes() if path.exists() else b""
     if data and not data.endswith(b"\n"):
         with path.open("ab") as file:
             file.write(b"\n")
@@ -157,7 +165,7 @@ def write_atomically(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w") as file:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
         os.chmod(name, 0o644)
         os.replace(name, path)

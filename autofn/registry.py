@@ -121,6 +121,8 @@ def load(function: str, name: str, device: str = "cpu") -> Callable[..., Any]:
         if lacking == __name__.partition(".")[0]:
             raise
         raise NotImplementedError(f"{function} ({name}): needs {lacking!r}, which is not installed") from error
+    if not hasattr(module, "apply"):
+        raise AttributeError(f"{function} ({name}): {name}.py must export `apply`, the callable; it does not")
     apply: Callable[..., Any] = module.apply
     return apply
 
@@ -131,6 +133,8 @@ def unavailable(function: str, name: str, device: str = "cpu") -> str | None:
         load(function, name, device)
     except NotImplementedError as error:
         return str(error).removeprefix(f"{function} ({name}): ")
+    except Exception as error:  # a variant's file may hold anything; listing the others must go on
+        return f"cannot be loaded: {type(error).__name__}: {error}"
     return None
 
 

@@ -5,13 +5,6 @@ from __future__ import annotations
 import torch
 
 
-def same_shape(who: str, **tensors: torch.Tensor) -> None:
-    """Raises ValueError unless all tensors have one shape."""
-    if len({tensor.shape for tensor in tensors.values()}) > 1:
-        got = " and ".join(f"{name} {list(tensor.shape)}" for name, tensor in tensors.items())
-        raise ValueError(f"{who}: shapes must be equal, got {got}")
-
-
 def floating(who: str, **tensors: torch.Tensor) -> None:
     """Raises ValueError unless all tensors hold floating point numbers of one dtype."""
     for name, tensor in tensors.items():

@@ -20,11 +20,20 @@ from typing import Any
 
 import pandas as pd
 
-from .records import COLUMNS, FAILED, OK, UNAVAILABLE, Journal, Record, from_line, is_ceiling, last_of_each
-
-RUNS = Path(".autofn/runs")
-ASV_RESULTS = Path(".asv/results")
-ASV_JOURNAL = Path(".asv/journal")
+from .records import (
+    ASV_JOURNAL,
+    ASV_RESULTS,
+    COLUMNS,
+    FAILED,
+    OK,
+    RUNS,
+    UNAVAILABLE,
+    Journal,
+    Record,
+    from_line,
+    is_ceiling,
+    last_of_each,
+)
 
 CASE = ["function", "variant", "workload", "dtype", "device"]
 CONDITIONS = [

@@ -128,15 +128,17 @@ def test_a_module_that_is_not_installed_makes_a_variant_unavailable(functions, p
     assert "'no_such_compiler', which is not installed" in registry.unavailable("ant", "triton")
 
 
-def test_a_defect_in_a_variant_is_not_taken_for_unavailability(functions, planted):
+def test_a_defect_in_a_variant_is_an_error_when_loaded_and_a_reason_when_listed(functions, planted):
     write_function(functions, "ant", native="from .refernece import square", cpp="1 / 0", fused="from math import taau")
     planted()
-    with pytest.raises(ModuleNotFoundError, match="refernece"):
-        registry.unavailable("ant", "native")
-    with pytest.raises(ZeroDivisionError):
-        registry.unavailable("ant", "cpp")
-    with pytest.raises(ImportError, match="taau"):
-        registry.unavailable("ant", "fused")
+    for variant, error, words in (
+        ("native", ModuleNotFoundError, "refernece"),
+        ("cpp", ZeroDivisionError, "division by zero"),
+        ("fused", ImportError, "taau"),
+    ):
+        with pytest.raises(error, match=words):
+            registry.load("ant", variant)
+        assert registry.unavailable("ant", variant).startswith(f"cannot be loaded: {error.__name__}: ")
 
 
 def test_without_a_compiler_what_needs_one_says_so(functions, planted, monkeypatch):

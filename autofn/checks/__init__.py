@@ -128,6 +128,8 @@ def _run(rule: Rule, make: _Lazy) -> Outcome:
         subject = make.subject()
     except NotImplementedError as error:
         return not_applicable(str(error))
+    except Exception as error:  # a file that cannot even be imported is its variant's finding
+        return violated(f"cannot be loaded: {type(error).__name__}: {error}")
     try:
         return rule.run(subject)
     except Exception as error:  # whatever a Function raises under a rule is that rule's finding

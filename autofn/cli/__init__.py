@@ -1,11 +1,12 @@
 """The command line: parses, calls, prints; no logic. `autofn --help` loads neither torch nor pandas.
 
-Exit status: 0 fine, 1 a finding, 2 misuse, 3 could not measure.
+Exit status: 0 fine, 1 a finding (a failed check, a variant that crashed), 2 misuse, 3 could not measure.
 """
 
 from __future__ import annotations
 
 import sys
+import traceback
 from typing import Annotated
 
 import typer
@@ -47,28 +48,28 @@ def _root(
 
 
 def main() -> None:
-    """Runs the command line; a user's mistake is one line on stderr and exit status 2, never a traceback."""
+    """Runs the command line.
+
+    A user's mistake is one line on stderr and exit status 2, never a traceback; a defect of autofn's own is a traceback
+    and exit status 3, for nothing was measured.
+    """
     try:
         app()
-    except (LookupError, ValueError) as error:
+    except Exception as error:
         if not _speaks_to_the_user(error):
-            raise
-        typer.echo(f"autofn: {error.args[0] if error.args else error}", err=True)
-        sys.exit(2)
-    except OSError as error:
-        if error.filename is None:
-            raise
-        typer.echo(f"autofn: {error}", err=True)
+            traceback.print_exc()
+            sys.exit(3)
+        typer.echo(f"autofn: {error if isinstance(error, OSError) else error.args[0]}", err=True)
         sys.exit(2)
     except SystemExit as ended:
         # What typer makes of Ctrl-C.
         if ended.code == INTERRUPTED:
-            typer.echo(
-                "autofn: interrupted; what was done is on disk, and the same command goes on from there", err=True
-            )
+            typer.echo("autofn: interrupted; what was done is on disk, bench and check go on from there", err=True)
         raise
 
 
 def _speaks_to_the_user(error: Exception) -> bool:
     """A plain LookupError or ValueError is ours, with a whole sentence; KeyError and its like are defects."""
-    return type(error) in (LookupError, ValueError)
+    if isinstance(error, OSError):
+        return error.filename is not None
+    return type(error) in (LookupError, ValueError) and bool(error.args)

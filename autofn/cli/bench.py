@@ -1,7 +1,8 @@
-"""`autofn bench`: times and saved bytes of all variants, side by side in this process."""
+"""`autofn bench`: times and saved bytes of all variants, side by side, in processes of their own."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 DTYPES = ("float32",)
 # Above these the machine was doing something else: a tenth of a core, and three times the floor of a quiet machine.
-BUSY_CORES, UNSTEADY_FLOOR = 0.1, 0.03
+BUSY_CORES, UNSTEADY_FLOOR = 0.1, 0.015
 VERDICT_MARKS = {
     "faster": " [green]faster[/]",
     "slower": " [red]slower[/]",
@@ -50,7 +51,7 @@ def bench_command(
     from .. import measure, results, speedups
     from ..measure import machine, run, selection
     from ..measure.instructions import count_tasks
-    from ..records import OK
+    from ..records import FAILED, OK
     from .progress import progress_bar
     from .save import resumable, write_json
 
@@ -80,21 +81,25 @@ def bench_command(
                 tasks, phases, saving.journal, conditions=conditions, allocator=allocator, progress=progress
             )
     saving.finish()
-    if json_file:
-        write_json(json_file, found)
     frame = results.frame(found)
     times = speedups.add_speedups(frame)
     _print(times, frame)
+    if json_file:
+        write_json(json_file, found)
+    if (times["status"] == FAILED).any():
+        raise typer.Exit(1)
     if not (times["status"] == OK).any():
         raise typer.Exit(3)
 
 
 def _print(times: pd.DataFrame, everything: pd.DataFrame) -> None:
+    import pandas as pd
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     from ..records import OK
+    from ..reporting.units import quantity
 
     console = Console()
     new = everything[everything["metric"] == "saved_new_bytes"]
@@ -109,7 +114,8 @@ def _print(times: pd.DataFrame, everything: pd.DataFrame) -> None:
         for variant, rows in group.groupby("variant", sort=False):
             by_phase = {row.phase: row for row in rows.itertuples()}
             cells = [_time_cell(by_phase[phase]) if phase in by_phase else "n/a" for phase in phases]
-            cells.append(_bytes(saved.get((function, workload, dtype, variant))))
+            new_bytes = saved.get((function, workload, dtype, variant))
+            cells.append("n/a" if pd.isna(new_bytes) else quantity(new_bytes, "bytes"))
             if len(counts):
                 said = {"function": function, "workload": workload, "dtype": dtype, "variant": variant}
                 cells.append(_instructions(counts[(counts[list(said)] == list(said.values())).all(axis=1)], phases))
@@ -133,7 +139,7 @@ def _warnings(times: pd.DataFrame) -> list[str]:
         found.append(f"unsteady machine: other processes kept up to {max(busy):.1f} cores busy")
     floor = times["floor"].max()
     if floor > UNSTEADY_FLOOR:
-        found.append(f"unsteady machine: two arms of eager differ by up to {floor:.0%} in this run")
+        found.append(f"unsteady machine: two arms of eager may differ by up to {math.expm1(2 * floor):.0%} in this run")
     slow = times[[bool(detail.get("denormal_inputs")) for detail in times["detail"]]]
     for function, workload in dict.fromkeys(zip(slow["function"], slow["workload"], strict=True)):
         found.append(f"{function} {workload}: inputs hold denormal numbers, on which arithmetic may be much slower")
@@ -145,7 +151,7 @@ def _meaning(times: pd.DataFrame) -> str:
     if (times["processes"] > 1).any():
         return (
             "Medians over processes; ± half the 95 % interval; x is the speedup over eager, paired by round. A verdict "
-            "stands where the interval lies beyond what two arms of eager differ by; ? where this run cannot tell."
+            "stands where the interval lies beyond half of what two arms of eager may differ by; ? is: cannot tell."
         )
     return (
         "Medians; ± half the 95 % interval; x is the speedup over eager, paired by round. All samples come from one "
@@ -157,12 +163,13 @@ def _time_cell(row: Any) -> str:
     import pandas as pd
 
     from ..records import OK
+    from ..reporting.units import quantity
 
     if row.status != OK:
         return str(row.status)
     spread = "" if pd.isna(row.low) else f" ±{50 * (row.high - row.low) / row.value:.1f}%"
     speedup = "" if pd.isna(row.speedup) else f"  {row.speedup:.2f}x"
-    return f"{_seconds(row.value)}{spread}{speedup}{VERDICT_MARKS.get(row.verdict, '')}"
+    return f"{quantity(row.value, 'seconds')}{spread}{speedup}{VERDICT_MARKS.get(row.verdict, '')}"
 
 
 def _instructions(rows: pd.DataFrame, phases: list[str]) -> str:
@@ -171,21 +178,3 @@ def _instructions(rows: pd.DataFrame, phases: list[str]) -> str:
 
     by_phase = {row.phase: f"{row.value:,.0f}" if row.status == OK else str(row.status) for row in rows.itertuples()}
     return " / ".join(by_phase.get(phase, "n/a") for phase in phases)
-
-
-def _seconds(value: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if value >= scale:
-            return f"{value / scale:.3g} {unit}"
-    return f"{value / 1e-9:.3g} ns"
-
-
-def _bytes(value: float | None) -> str:
-    import pandas as pd
-
-    if value is None or pd.isna(value):
-        return "n/a"
-    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if value >= scale:
-            return f"{value / scale:.3g} {unit}"
-    return f"{value:.0f} B"

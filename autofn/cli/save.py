@@ -41,8 +41,7 @@ def resumable(kind: str, *asked: Any) -> Resumable:
     """
     from .. import registry
     from ..measure.run import run_id
-    from ..records import Journal
-    from ..results import RUNS
+    from ..records import RUNS, Journal
 
     digest = hashlib.sha256(json.dumps([registry.fingerprint(), *asked]).encode()).hexdigest()[:12]
     journal = Journal(RUNS / f"{kind}-{digest}.unfinished.jsonl")
@@ -54,4 +53,8 @@ def write_json(path: Path, records: Iterable[Record]) -> None:
     """The records as one JSON list."""
     from ..records import to_line, write_atomically
 
-    write_atomically(path, json.dumps([json.loads(to_line(record)) for record in records], indent=1) + "\n")
+    text = json.dumps([json.loads(to_line(record)) for record in records], indent=1) + "\n"
+    if path.exists() and not path.is_file():
+        path.write_text(text)  # /dev/stdout, a pipe: there is nothing to replace
+    else:
+        write_atomically(path, text)

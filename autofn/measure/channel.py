@@ -85,16 +85,18 @@ class Listener:
         Raises HangError where it does not come, LostError where `alive` says that it has ended.
         """
         end = time.monotonic() + timeout_s
-        while not select.select([self.socket], [], [], 0.2)[0]:
-            if not alive():
-                raise LostError(f"{name} ended before it was ready; what it said is above")
-            if time.monotonic() > end:
-                raise HangError(f"{name} did not start within {timeout_s:.0f} s")
-        channel = Channel(self.socket.accept()[0])
-        hello = channel.receive(timeout_s)
-        if hello["name"] != name:
-            raise RuntimeError(f"the worker {name} was awaited, {hello['name']} came")
-        return channel, hello
+        while True:
+            while not select.select([self.socket], [], [], 0.2)[0]:
+                if not alive():
+                    raise LostError(f"{name} ended before it was ready; what it said is above")
+                if time.monotonic() > end:
+                    raise HangError(f"{name} did not start within {timeout_s:.0f} s")
+            channel = Channel(self.socket.accept()[0])
+            hello = channel.receive(timeout_s)
+            if hello["name"] == name:
+                return channel, hello
+            # One that was given up as late: it ends when its connection does.
+            channel.close()
 
     def close(self) -> None:
         self.socket.close()

@@ -42,8 +42,8 @@ class ArmSpec:
 class Effort:
     """How long to go on.
 
-    budget_s: seconds for all arms and phases together, forking and warming included. rounds: samples of an arm and
-    phase in each generation. enough: asked after each generation beyond the fewest; true ends the run early.
+    budget_s: seconds for all arms and phases together, forking and warming included, compiling not. rounds: samples of
+    an arm and phase in each generation. enough: asked after each generation beyond the fewest; true ends the run early.
     """
 
     budget_s: float
@@ -85,9 +85,9 @@ class Lockstep:
     def run(self) -> Outcome:
         """Times of every arm in every phase, or why there are none. An arm that fails leaves the others running."""
         self.outcome.others_busy = others_busy()
-        begin = time.monotonic()
         try:
             self._start()
+            begin = time.monotonic()
             for generation in range(self.effort.most_generations):
                 spent = time.monotonic() - begin > self.effort.budget_s
                 if not self.templates or (

@@ -108,7 +108,6 @@ SAMPLE: dict[str, Callable[[Case, int, Clock], float]] = {
     "inference": inference,
 }
 
-REPLAYED_PROTOCOL = "replayed-graph/1"
 # How the samples of a phase were taken; results of different protocols do not compare.
 PROTOCOL = {
     "forward": "calls/1",

@@ -73,7 +73,9 @@ class Worker:
             os.kill(self.pid, signal.SIGKILL)
             raise ArmError(f"hangs: {error}, so it was killed") from error
         except LostError as error:
-            raise ArmError(f"the process was lost: {describe(self.status())}") from error
+            with _as_arm_error():
+                status = self.status()
+            raise ArmError(f"the process was lost: {describe(status)}") from error
         if "failed" in answer:
             raise ArmError(answer["failed"])
         if "unavailable" in answer:
@@ -107,7 +109,8 @@ def describe(status: int) -> str:
     """An exit status in words, such as "killed by SIGSEGV"."""
     if status >= 0:
         return f"exit status {status}"
-    name = signal.Signals(-status).name
+    known = -status in set(signal.Signals)
+    name = signal.Signals(-status).name if known else f"signal {-status}"
     return f"killed by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
 
 
@@ -140,6 +143,8 @@ class Processes:
 
         Raises ArmError where it cannot be started.
         """
+        if build in self._servers and self._servers[build][0].poll() is not None:
+            self._servers.pop(build)[1].close()
         if build not in self._servers:
             name = self._unique("server")
             script = Path(__file__).parents[1] / "harness.py"

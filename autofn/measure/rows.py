@@ -70,6 +70,10 @@ class Rows:
             if isinstance(value, Mapping):
                 value = value[phase]
             detail = {"ledger": list(found["ledger"])} if metric == "saved_bytes" else {}
+            if metric == "leaked_bytes" and value:
+                detail = {"cyclic_bytes": found["cyclic_bytes"]}
+            if "counted_by" in found and not metric.startswith("saved"):
+                detail = {**detail, "counted_by": found["counted_by"]}
             if value is None:
                 yield self.record(variant, phase, metric, "bytes", status=UNAVAILABLE, reason=NEEDS_A_PROCESS)
             else:

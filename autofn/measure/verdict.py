@@ -14,8 +14,9 @@ SAME = 0.02
 
 @dataclass(frozen=True)
 class Verdict:
-    """speedup: baseline time / time. floor: the difference that two arms of the baseline itself may show in this run.
+    """speedup: baseline time / time.
 
+    floor: half of the log ratio that two arms of the baseline may show in this run; so far off may their mean be.
     word: "faster", "slower", "same" or "cannot tell". smallest_effect: the smallest difference, as a fraction, that
     this run would have called faster or slower.
     """

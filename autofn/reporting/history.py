@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,7 +61,3 @@ def log(root: Path, hashes: Iterable[str]) -> list[Commit]:
     # With no commit that it knows, git falls back to HEAD; `measured` leaves out what was not measured.
     lines = [line.split("\x1f", 2) for line in run.stdout.splitlines() if line.count("\x1f") >= 2]
     return [Commit(name, subject, pd.Timestamp(date).tz_convert("UTC"), known=True) for name, date, subject in lines]
-
-
-def by_hash(commits: Iterable[Commit]) -> Mapping[str, Commit]:
-    return {commit.hash: commit for commit in commits}

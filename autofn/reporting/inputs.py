@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from .. import results as stored
-from ..records import is_ceiling
+from ..records import ASV_RESULTS, is_ceiling
 from .history import Commit, measured
 
 TRACES = Path("traces")
@@ -68,7 +68,7 @@ def _traces(root: Path) -> tuple[Mapping[str, Any], ...]:
 
 def _machines(root: Path) -> dict[str, Mapping[str, Any]]:
     found = {}
-    for path in sorted((root / stored.ASV_RESULTS).glob("*/machine.json")):
+    for path in sorted((root / ASV_RESULTS).glob("*/machine.json")):
         try:
             content = json.loads(path.read_text())
             found[str(content["machine"])] = content

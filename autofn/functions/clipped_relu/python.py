@@ -20,7 +20,7 @@ class ClippedRelu(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_output):
         (y,) = ctx.saved_tensors
-        return grad_output * ((y > 0) & (y < ctx.clip)), None
+        return torch.where((y > 0) & (y < ctx.clip), grad_output, 0), None
 
 
 apply = ClippedRelu.apply

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ COLUMNS = (
     Column("Folder", "code"),
     Column("Kernels in one call", note="launches, by phase; on the CPU only compiled kernels have names"),
 )
+VIEW = "TORCH_PROFILER_START_METHOD=fork tensorboard --logdir"
 MEANING = (
     "Recorded by torch.profiler, which itself adds 20 to 140 % to a short call: a trace shows where time goes, "
     "never how long a call takes. All times in a trace are profiled times."
@@ -29,7 +31,7 @@ def section(inputs: Inputs) -> Section:
     if not inputs.traces:
         return Section("Traces (profiled)", "traces")
     folders = sorted({Path(str(summary.get("folder", ""))).parent.parent for summary in inputs.traces})
-    commands = "\n".join(f"tensorboard --logdir {folder}" for folder in folders)
+    commands = "\n".join(f"{VIEW} {shlex.quote(str(folder))}" for folder in folders)
     rows = tuple(map(_row, inputs.traces))
     blocks: tuple[Block, ...] = (
         Text(MEANING),
