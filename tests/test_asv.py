@@ -15,10 +15,10 @@ import pytest
 from asv_runner.benchmarks.mark import SkipNotImplemented
 from support import DECLARATION, ROOT, copy_working_tree, environment, python, scratch_package, write_function
 
-from autofn import asv, asv_run, records, registry, results
+from autofn import asv, asv_run, registry, results
 from autofn.measure import lockstep
 from autofn.measure.rows import MEMORY_METRICS
-from autofn.records import FAILED, OK, UNAVAILABLE, Journal
+from autofn.records import ASV_JOURNAL, ASV_RESULTS, FAILED, OK, UNAVAILABLE, Journal
 
 COMMIT = "c" * 40
 
@@ -182,7 +182,7 @@ def sampled(tmp_path, monkeypatch):
 
     run.plant = lambda name, **variants: write_function(functions, name, **variants)
     run.root = tmp_path
-    run.journal = tmp_path / records.ASV_JOURNAL / "e" / COMMIT / "ant.quick.jsonl"
+    run.journal = tmp_path / ASV_JOURNAL / "e" / COMMIT / "ant.quick.jsonl"
     return run
 
 
@@ -231,7 +231,7 @@ def test_an_interrupted_run_goes_on_and_a_delivered_one_does_not(sampled):
     assert again["found"][first] == found["found"][first], "what was measured is not measured again"
 
     # asv has saved the commit since: another `asv run` is a new measurement.
-    saved = sampled.root / records.ASV_RESULTS / "vm" / f"{COMMIT[:8]}-e.json"
+    saved = sampled.root / ASV_RESULTS / "vm" / f"{COMMIT[:8]}-e.json"
     saved.parent.mkdir(parents=True)
     saved.write_text("{}")
     later = sampled.journal.stat().st_mtime + 10
@@ -359,11 +359,11 @@ def assert_rows(found, hashes, names):
 
 
 def assert_a_second_run_measures_nothing(folder):
-    files = {path: path.read_bytes() for path in (folder / records.ASV_JOURNAL).rglob("*.jsonl")}
+    files = {path: path.read_bytes() for path in (folder / ASV_JOURNAL).rglob("*.jsonl")}
     assert len(files) == 5, "one a Function and commit"
     done = run_asv(folder, "run", "--skip-existing-commits", "ALL")
     assert done.returncode in (0, 1), done.stdout + done.stderr
-    assert {path: path.read_bytes() for path in (folder / records.ASV_JOURNAL).rglob("*.jsonl")} == files
+    assert {path: path.read_bytes() for path in (folder / ASV_JOURNAL).rglob("*.jsonl")} == files
 
 
 def assert_compared(folder, hashes, names):
