@@ -21,8 +21,8 @@ RATIO = ["speedup", "speedup_low", "speedup_high", "verdict", "floor", "smallest
 MEANING = (
     "Speedup is time of the baseline `eager` / time, above 1 is faster: a ratio of medians of interleaved samples in "
     "one run (paired by round where the samples are kept, with its 95 % interval). It is called faster or slower where "
-    "the interval lies beyond what two arms of `eager` differ by. Only results of one machine, commit and run are "
-    "divided."
+    "the interval lies beyond half of what two arms of `eager` may differ by. Only results of one machine, commit and "
+    "run are divided."
 )
 
 
