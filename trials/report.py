@@ -88,8 +88,8 @@ def _coverage(found: Mapping[str, Any]) -> Iterator[str]:
     cells = found["cells"]
     yield from ("", "## Coverage of 95 % intervals", "")
     yield (
-        f"{found['covered']} of {cells} cells hold the median of 20 further processes; intervals from one process alone "
-        f"hold it in {found['covered_by_one_process']}."
+        f"{found['covered']} of {cells} cells hold the median of 20 further processes; intervals from one process "
+        f"alone hold it in {found['covered_by_one_process']}."
     )
 
 
