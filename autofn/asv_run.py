@@ -102,7 +102,13 @@ def _lockstep(
 ) -> Callable[[run.Task, Any], Iterable[Record]]:
     def measure(task: run.Task, rows: Any) -> Iterable[Record]:
         whole = effort["budget_s"] * len(task.arms) * len(PHASES)
-        chosen = Effort(whole, rounds=effort["rounds"], fewest_generations=effort["fewest_generations"])
+        chosen = Effort(
+            whole,
+            rounds=effort["rounds"],
+            fewest_generations=effort["fewest_generations"],
+            # Two generations give no interval anyhow.
+            fresh_servers=effort["fewest_generations"] > 2,
+        )
         return isolated.measure(processes, build, rows, task.arms, chosen)
 
     return measure

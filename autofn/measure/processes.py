@@ -130,13 +130,18 @@ class Processes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.renew()
+        self._listener.close()
+        self._folder.cleanup()
+
+    def renew(self) -> None:
+        """Ends all servers; the next `server` starts a new one."""
         for process, channel in self._servers.values():
             channel.close()
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        self._listener.close()
-        self._folder.cleanup()
+        self._servers.clear()
 
     def server(self, build: Build, *, compiler: bool = False) -> Channel:
         """The server of a build, started at first use; with the compiler imported where forks will need it.
