@@ -34,7 +34,7 @@ from .rivals import RIVALS
 Block = dict[str, list[list[float]]]
 Names = tuple[str, ...]
 BUDGET_S = {"us3": 1.5, "us30": 2.5, "us300": 4.0, "ms5": 8.0}
-REPLAYS = 500
+REPLAYS = 100
 
 
 def main() -> None:
