@@ -238,6 +238,8 @@ def start(scratch, *words):
         [sys.executable, "-m", "autofn", *words],
         cwd=scratch / "work", env=environment(scratch / "package"),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # Where the tests run in the background, Ctrl-C is ignored, and a child would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
 
 
