@@ -321,4 +321,4 @@ def test_counts_are_true_and_repeat_and_a_case_that_fails_costs_itself_alone(tmp
         reason = "the process in Valgrind was lost in forward: killed by SIGABRT"
         assert again[key["python_crashes"], phase] == Counted(status=FAILED, reason=reason)
         for name in ("eager", "python", "python_twice"):
-            assert again[key[name], phase].value == pytest.approx(found[key[name], phase].value, rel=0.01)
+            assert again[key[name], phase].value == pytest.approx(found[key[name], phase].value, rel=0.02)
