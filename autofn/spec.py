@@ -52,6 +52,7 @@ class Spec:
     views, mutates, integers: positions of arguments that an output views, that the forward writes, that hold integers.
     only_on: the one device type on which a variant exists, such as {"triton": "cuda"}.
     without: variants that do not exist for this Function, each with the reason, such as {"compile": "a scan ..."}.
+    suppress: rules of `autofn check` whose findings do not count, each with the reason.
     moved_bytes: the bytes that a phase must at least move: each input read once, each output written once. In a
         backward these are grad_outputs and the inputs that gradients depend on, and the gradients.
     operations: the floating point operations that a phase must at least do. `of_phase` helps with both.
@@ -73,6 +74,7 @@ class Spec:
     integers: tuple[int, ...] = ()
     only_on: Mapping[str, str] = field(default_factory=dict)
     without: Mapping[str, str] = field(default_factory=dict)
+    suppress: Mapping[str, str] = field(default_factory=dict)
     moved_bytes: Cost | None = None
     operations: Cost | None = None
 
@@ -91,6 +93,9 @@ class Spec:
             raise ValueError(f"{self.name}: tolerances must name at least one dtype, got none")
         if not self.version:
             raise ValueError(f"{self.name}: version must not be empty; start with '1'")
+        for rule, reason in self.suppress.items():
+            if not reason.strip():
+                raise ValueError(f"{self.name}: suppress must give the reason why {rule} does not count")
         for cost in ("moved_bytes", "operations"):
             self._check_cost(cost, getattr(self, cost))
 

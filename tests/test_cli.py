@@ -83,8 +83,8 @@ def test_list_as_json_is_json(autofn):
 def test_check_of_what_is_right_ends_with_0_and_leaves_its_records(autofn):
     status, out, _ = autofn("check", "ant")
     assert status == 0
-    assert "n/a cpp: planted: there is no kernel" in out
-    assert re.search(r"checks, 0 findings", out)
+    assert "n/a ant (cpp): planted: there is no kernel" in out
+    assert re.search(r"\d+ checks, 0 errors, 0 warnings", out)
     (name,) = runs()
     assert re.fullmatch(r"check-\d{8}T\d{6}-[0-9a-f]+-[0-9a-f]{8}\.jsonl", name)
     found = results.load()
@@ -125,10 +125,10 @@ def test_only_what_was_asked_for_is_measured_with_the_baseline(autofn):
 
 
 def test_a_finding_ends_with_1_and_is_told(autofn):
-    status, out, _ = autofn("check", "bee", "--dtype", "float32")
+    status, out, _ = autofn("check", "bee", "--dtype", "float32", "--select", "value")
     assert status == 1
-    assert "value: bee (native) tiny float32: output 0 differs from the float64 reference" in out
-    assert "2 findings" in out
+    assert "error value: bee (native) tiny float32: output 0" in " ".join(out.split())
+    assert "2 errors" in out
 
 
 # Exit status 2: misuse

@@ -13,7 +13,7 @@ from autofn.records import FAILED, OK
 @pytest.mark.parametrize("function", registry.names())
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 def test_every_rule_holds_for_every_variant(function):
-    found = autofn.check([function])
+    found = autofn.check([function]).frame
     failed = found[found["status"] == FAILED]
     findings = [f"{row.metric} {row.variant} {row.dtype}: {row.reason}" for row in failed.itertuples()]
     assert not findings, "\n".join(findings)

@@ -5,141 +5,103 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ..records import Record
-    from .rule import Outcome, Rule, Subject
+    from .checked import Checked
+    from .plan import Check
+    from .rule import Rule
 
-# The reference in float64 on a large workload takes seconds and memory and finds what `small` finds.
-WORKLOADS = ("tiny", "small")
+Progress = Callable[[int, int, str], None]
 
 
-def rules() -> list[Rule]:
-    """All rules, found in the modules of this package."""
+@cache
+def rules() -> tuple[Rule, ...]:
+    """All rules, found in the modules of this package, in the order of the modules' names."""
     modules = [importlib.import_module(f".{found.name}", __name__) for found in pkgutil.iter_modules(__path__)]
-    return [rule for module in modules for rule in getattr(module, "RULES", ())]
+    return tuple(rule for module in modules for rule in getattr(module, "RULES", ()))
 
 
 def check(
-    functions: Sequence[str] | None = None,
+    what: Callable[..., Any] | Sequence[str] | None = None,
+    make_inputs: Callable[..., Any] | None = None,
     *,
+    reference: Callable[..., Any] | None = None,
+    surrogate: bool | Callable[..., Any] = False,
+    random: bool = False,
+    mutates: Sequence[int] = (),
+    once_differentiable: bool = False,
     variants: Sequence[str] | None = None,
     dtypes: Sequence[str] | None = None,
     device: str = "cpu",
-) -> pd.DataFrame:
-    """Every rule over every variant, as the tidy frame: phase "check", metric the rule's id, value the worst error.
+    level: str = "quick",
+    select: Sequence[str] | None = None,
+    ignore: Sequence[str] | None = None,
+    suppress: Mapping[str, str] | None = None,
+    isolate: bool = True,
+) -> Checked:
+    """Every rule over a Function of yours, or over the variants of those in the registry.
 
-    None means all. status is "ok", "failed" with the finding as reason, or "n/a" with the reason. Raises LookupError
-    for an unknown Function, variant, dtype or device.
+    what: a torch.autograd.Function class or any callable, and then make_inputs gives its arguments (it may take
+    `dtype`, `device`, `seed`); or names of the registry's Functions, None for all, with variants and dtypes to choose
+    among them. reference: the same in PyTorch's own operations; without it the backward is held against the forward
+    itself. surrogate, random, mutates, once_differentiable: what the Function intends; surrogate may be the function
+    whose gradient it has instead. level: "quick", or "full" with all that compiles. select, ignore: rules by name or
+    pattern. suppress: {rule: reason}. isolate: run the rules in a process of their own, so that a crash is a finding.
+
+    Raises LookupError for an unknown name, ValueError for arguments that do not go together.
     """
-    from .. import results
+    from . import plan
+    from .checked import Checked
+    from .intent import Intent
+    from .subject import of_callable
 
-    found = records(functions, variants=variants, dtypes=dtypes, device=device)
-    return results.frame(record for subject in found for record in subject)
+    chosen = plan.chosen(select, ignore, level)
+    known = {rule.id for rule in rules()}
+    for name in suppress or ():
+        if name not in known:
+            raise plan.unknown("there is no rule", name, known)
+    if make_inputs is None:
+        if callable(what):
+            raise ValueError("check: make_inputs must be given with a Function of your own: it makes the arguments")
+        work = plan.of_registry(what, variants=variants, dtypes=dtypes, device=device, rules=chosen, level=level)
+    else:
+        intent = Intent(
+            surrogate=bool(surrogate),
+            surrogate_of=surrogate if callable(surrogate) else None,
+            random=random,
+            mutates=tuple(mutates),
+            once_differentiable=once_differentiable,
+        )
+        work = [
+            plan.of_subject(of_callable(what, make_inputs, reference=reference, intent=intent, device=device), chosen)
+        ]
+    work = [plan.with_suppressed(checks, suppress or {}) for checks in work]
+    return Checked(tuple(records(work, isolate=isolate)))
 
 
 def records(
-    functions: Sequence[str] | None = None,
+    work: Sequence[Sequence[Check]],
     *,
-    variants: Sequence[str] | None = None,
-    dtypes: Sequence[str] | None = None,
-    device: str = "cpu",
     conditions: Mapping[str, Any] | None = None,
     done: Iterable[Record] = (),
-    progress: Callable[[int, int, str], None] = lambda done, total, label: None,
-) -> Iterator[list[Record]]:
-    """What `check` returns, subject by subject as each is through. What is among `done` is not checked again."""
-    from ..compiled import forget
+    progress: Progress = lambda done, total, label: None,
+    isolate: bool = True,
+) -> Iterator[Record]:
+    """The record of each check as it is through; one worker a list. What is among `done` is not run again."""
+    from . import runner
+    from .checked import case_of, record_of
 
-    work = list(_subjects(functions, variants, dtypes, device))
-    known = {(record.variant, record.function, record.workload, record.dtype, record.metric) for record in done}
-    for number, (make, chosen) in enumerate(work):
-        progress(number, len(work), str(make.key))
-        key = make.key
-        waiting = [r for r in chosen if (key.variant, key.function, key.workload, key.dtype, r.id) not in known]
-        if waiting:
-            forget()
-            yield [_record(key, rule, _run(rule, make), conditions or {}) for rule in waiting]
-    progress(len(work), len(work), "")
-
-
-def _subjects(
-    functions: Sequence[str] | None, variants: Sequence[str] | None, dtypes: Sequence[str] | None, device: str
-) -> Iterator[tuple[_Lazy, list[Rule]]]:
-    from .. import registry
-    from ..case import Key
-
-    every_case = [rule for rule in rules() if rule.every_case]
-    once = [rule for rule in rules() if not rule.every_case]
-    chosen = list(functions) if functions else list(registry.names())
-    known = {found.name for name in chosen for found in registry.variants(name)}
-    known_dtypes = {dtype for name in chosen for dtype in registry.spec(name).dtypes}
-    for name in variants or ():
-        if name not in known:
-            raise registry.unknown("there is no variant", name, sorted(known))
-    for name in dtypes or ():
-        if name not in known_dtypes:
-            raise registry.unknown("there is no dtype", name, sorted(known_dtypes))
-    if device not in registry.DEVICES:
-        raise registry.unknown("there is no device", device, registry.DEVICES)
-    for function in chosen:
-        spec = registry.spec(function)
-        for found in registry.variants(function):
-            if variants and found.name not in variants:
-                continue
-            for dtype in spec.dtypes:
-                if dtypes and dtype not in dtypes:
-                    continue
-                for workload in WORKLOADS:
-                    yield _Lazy(Key(function, found.name, workload, dtype, device)), every_case
-            if not dtypes or "float64" in dtypes:
-                reason = (
-                    "" if "float64" in spec.dtypes else f"{function} does not declare float64, which this rule needs"
-                )
-                yield _Lazy(Key(function, found.name, "tiny", "float64", device), reason), once
-
-
-class _Lazy:
-    """A subject that is loaded when it is checked, so that one that cannot be loaded is a row with its reason."""
-
-    def __init__(self, key: Any, reason: str = "") -> None:
-        self.key = key
-        self.reason = reason
-
-    def subject(self) -> Subject:
-        """Raises NotImplementedError with the reason where the rule or the variant cannot run."""
-        from .. import registry
-        from .rule import Subject
-
-        if self.reason:
-            raise NotImplementedError(self.reason)
-        apply = registry.load(self.key.function, self.key.variant, self.key.device)
-        return Subject(registry.spec(self.key.function), self.key, apply)
-
-
-def _run(rule: Rule, make: _Lazy) -> Outcome:
-    from .rule import not_applicable, violated
-
-    try:
-        subject = make.subject()
-    except NotImplementedError as error:
-        return not_applicable(str(error))
-    except Exception as error:  # a file that cannot even be imported is its variant's finding
-        return violated(f"cannot be loaded: {type(error).__name__}: {error}")
-    try:
-        return rule.run(subject)
-    except Exception as error:  # whatever a Function raises under a rule is that rule's finding
-        return violated(f"{type(error).__name__}: {error}")
-
-
-def _record(key: Any, rule: Rule, outcome: Outcome, conditions: Mapping[str, Any]) -> Record:
-    from ..records import Record
-
-    return Record(
-        **asdict(key), phase="check", metric=rule.id, unit="", value=outcome.error,
-        status=outcome.status, reason=outcome.message, source="check", **conditions,
-    )  # fmt: skip
+    known = {(case_of(record), record.metric) for record in done}
+    waiting = [[each for each in checks if (each.key, each.job.rule.id) not in known] for checks in work]
+    total = sum(map(len, work))
+    ahead = total - sum(map(len, waiting))
+    for checks in waiting:
+        outcomes = runner.run([each.job for each in checks], isolated=isolate)
+        for each in checks:
+            progress(ahead, total, f"{each.key.function} ({each.key.variant})")
+            yield record_of(each, next(outcomes), conditions or {})
+            ahead += 1
+    progress(total, total, "")

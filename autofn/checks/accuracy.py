@@ -2,63 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
-from ..case import Outputs, as_tuple, exact_inputs
-from .rule import Outcome, Rule, Subject, not_applicable, passed, violated
+from ..case import Outputs
+from ..spec import Tolerance
+from .rule import Finding, Rule, Seen
+from .subject import Subject, exact, leaves
+
+# For one without a Spec, in float64.
+GENERIC = Tolerance(1e-9, 1e-9, "a million roundings of 1e-16")
 
 
-def value(subject: Subject) -> Outcome:
+def value(subject: Subject) -> Iterator[Finding | Seen]:
     """The outputs equal the reference's in float64, and have the dtype and shape of the variant `eager`."""
-    if subject.spec.random:
-        return not_applicable("the Function is random: two calls differ by design")
-    case = subject.case()
+    if subject.intent.random:
+        raise NotImplementedError("the Function is random: two calls differ by design")
+    if subject.reference is None:
+        raise NotImplementedError("there is no reference to hold the outputs against")
+    inputs = subject.inputs()
     with torch.no_grad():
-        want = as_tuple(subject.spec.reference(*exact_inputs(case.inputs)))
-        kind = as_tuple(subject.spec.reference(*subject.case().inputs))
-    return _compare(subject, "output", case.forward(), want, kind)
+        want = subject.call(exact(inputs), subject.reference)
+        kind = subject.call(subject.inputs(), subject.reference)
+    yield from _compare(subject, "output", subject.call(inputs), want, kind)
 
 
-def gradient(subject: Subject) -> Outcome:
+def gradient(subject: Subject) -> Iterator[Finding | Seen]:
     """The gradients of all inputs equal those of the reference in float64 (or of the declared surrogate)."""
-    if subject.spec.random:
-        return not_applicable("the Function is random: its gradient belongs to one draw")
-    case = subject.case()
-    exact = exact_inputs(case.inputs)
-    leaves = [t for t in exact if isinstance(t, torch.Tensor) and t.requires_grad]
-    truth = as_tuple((subject.spec.surrogate or subject.spec.reference)(*exact))
-    want = torch.autograd.grad(truth, leaves, [g.double() for g in case.grad_outputs])
-    got = case.backward(case.forward())
+    if subject.intent.random:
+        raise NotImplementedError("the Function is random: its gradient belongs to one draw")
+    if subject.truth is None:
+        raise NotImplementedError("there is no reference to hold the gradients against")
+    inputs = subject.inputs()
+    outputs = subject.call(inputs)
+    weights = subject.grad_outputs(outputs)
+    exact_weights = tuple(None if w is None else w.double() for w in weights)
+    want = subject.gradients(exact(inputs), exact_weights, subject.truth)
+    got = subject.gradients(inputs, weights)
     missing = [str(position) for position, grad in enumerate(got) if grad is None]
     if missing:
-        return violated(f"the gradient is None for input {', '.join(missing)}, which requires grad")
-    return _compare(subject, "gradient", [grad for grad in got if grad is not None], want, case.leaves)
+        yield Finding(f"the gradient is None for input {', '.join(missing)}, which requires grad")
+        return
+    yield from _compare(subject, "gradient", got, want, leaves(inputs))  # type: ignore[arg-type]
 
 
 def _compare(
     subject: Subject, what: str, got: Sequence[torch.Tensor], want: Sequence[torch.Tensor], kind: Outputs
-) -> Outcome:
+) -> Iterator[Finding | Seen]:
     if len(got) != len(want):
-        return violated(f"{len(want)} tensors were expected, got {len(got)}")
-    worst = 0.0
-    for position, (mine, exact, like) in enumerate(zip(got, want, kind, strict=True)):
+        yield Finding(f"{len(want)} tensors were expected, got {len(got)}")
+        return
+    for position, (mine, right, like) in enumerate(zip(got, want, kind, strict=True)):
         if mine.shape != like.shape or mine.dtype != like.dtype:
-            return violated(
+            yield Finding(
                 f"{what} {position} must be {like.dtype} of shape {list(like.shape)}, "
                 f"got {mine.dtype} of shape {list(mine.shape)}"
             )
-        allowed = subject.spec.tolerance(like.dtype)
-        worst = max(worst, _worst(mine.detach().double(), exact.detach()))
+            continue
+        allowed = subject.tolerances.get(like.dtype, GENERIC)
+        error = _worst(mine.detach().double(), right.detach())
         try:
             torch.testing.assert_close(
-                mine.detach().double(), exact.detach(), rtol=allowed.rtol, atol=allowed.atol, equal_nan=True
+                mine.detach().double(), right.detach(), rtol=allowed.rtol, atol=allowed.atol, equal_nan=True
             )
         except AssertionError as mismatch:
             lines = [line for line in str(mismatch).splitlines() if line.strip()]
-            return violated(f"{what} {position} differs from the float64 reference: {' '.join(lines[1:])}", worst)
-    return passed(worst)
+            yield Finding(f"{what} {position} differs from the float64 reference: {' '.join(lines[1:])}", error=error)
+        else:
+            yield Seen(error)
 
 
 def _worst(mine: torch.Tensor, exact: torch.Tensor) -> float:

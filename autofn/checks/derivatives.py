@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Iterator
 
 import torch
 from torch.autograd.gradcheck import GradcheckError
 
-from ..case import Case, Outputs
 from ..compiled import replayable
-from ..records import OK
-from .rule import Outcome, Rule, Subject, not_applicable, passed, violated
+from .rule import Finding, Rule
+from .subject import Inputs, Subject, leaves
 
 # float64: the central difference errs by eps**2 times a third derivative, and by 1e-16 / eps of rounding.
 EPS, ATOL = 1e-6, 1e-4
@@ -21,102 +19,114 @@ RTOL = 1e-10
 # What torch.compile says instead of a second derivative; where it gives one, it must be right.
 COMPILERS_REFUSALS = ("does not currently support double backward", "compiled with non-empty donated buffers")
 
+Tensors = tuple[torch.Tensor, ...]
 
-def gradcheck(subject: Subject) -> Outcome:
+
+def gradcheck(subject: Subject) -> Iterator[Finding]:
     """torch.autograd.gradcheck in float64: analytical against numerical Jacobian."""
-    if reason := _no_differences(subject):
-        return not_applicable(reason)
-    case = subject.case()
+    _need_differences(subject)
     with replayable():
-        return _verdict(lambda: torch.autograd.gradcheck(case.apply, case.inputs, eps=EPS, atol=ATOL))
+        try:
+            torch.autograd.gradcheck(subject.apply, subject.inputs(), eps=EPS, atol=ATOL)
+        except GradcheckError as error:
+            yield _quoted(error)
 
 
-def double_backward(subject: Subject) -> Outcome:
-    """gradgradcheck in float64; or, where the Spec declares the variant once differentiable, an error on use.
+def double_backward(subject: Subject) -> Iterator[Finding]:
+    """gradgradcheck in float64; or, where it is declared once differentiable, an error on use.
 
     Both must hold for a constant grad_output too, where a silent zero is the usual fault: a gradient penalty then
     contributes nothing.
     """
-    if subject.spec.refuses_double_backward(subject.key.variant):
-        return _refuses(subject)
-    if reason := _no_differences(subject):
-        return not_applicable(reason)
-    case = subject.case()
+    if subject.intent.once_differentiable:
+        yield from _refuses(subject)
+        return
+    _need_differences(subject)
     with replayable():
-        found = _verdict(lambda: torch.autograd.gradgradcheck(case.apply, case.inputs, eps=EPS, atol=ATOL))
-        return _verdict(lambda: _compare_for_a_constant(subject)) if found.status == OK else found
+        try:
+            torch.autograd.gradgradcheck(subject.apply, subject.inputs(), eps=EPS, atol=ATOL)
+            yield from _compare_for_a_constant(subject)
+        except GradcheckError as error:
+            yield _quoted(error)
+        except RuntimeError as error:
+            if not any(words in str(error) for words in COMPILERS_REFUSALS):
+                raise
 
 
-def _no_differences(subject: Subject) -> str | None:
-    if subject.spec.random:
-        return "the Function is random: finite differences would see two draws"
-    if subject.spec.surrogate:
-        return "the gradient is declared a surrogate: it is not the derivative of the forward"
-    if subject.spec.mutates:
-        return "the forward writes to an input: finite differences would see changed inputs"
-    return None
+def _need_differences(subject: Subject) -> None:
+    if subject.intent.random:
+        raise NotImplementedError("the Function is random: finite differences would see two draws")
+    if subject.intent.surrogate:
+        raise NotImplementedError("the gradient is declared a surrogate: it is not the derivative of the forward")
+    if subject.intent.mutates:
+        raise NotImplementedError("the forward writes to an input: finite differences would see changed inputs")
 
 
-def _verdict(run: Callable[[], object]) -> Outcome:
-    try:
-        run()
-    except GradcheckError as error:
-        return violated(" ".join(str(error).split())[:500])
-    except RuntimeError as error:
-        if any(words in str(error) for words in COMPILERS_REFUSALS):
-            return passed()
-        raise
-    return passed()
+def _quoted(error: GradcheckError) -> Finding:
+    return Finding(" ".join(str(error).split())[:500])
 
 
-def _compare_for_a_constant(subject: Subject) -> None:
-    """Raises GradcheckError where a gradient, differentiated again, is not the reference's; grad_output is constant."""
-    for position, (case, grad, true_case, true_grad) in enumerate(_gradients(subject, tracked=False)):
-        got, want = _second(grad, case.leaves), _second(true_grad, true_case.leaves)
-        for leaf, (mine, exact) in enumerate(zip(got, want, strict=True)):
-            if not torch.allclose(mine, exact, rtol=RTOL, atol=RTOL, equal_nan=True):
-                zero = "silently zero" if not mine.any() else "wrong"
-                raise GradcheckError(
+def _compare_for_a_constant(subject: Subject) -> Iterator[Finding]:
+    """Where a gradient, differentiated again, is not the reference's; grad_output is constant."""
+    if subject.truth is None:
+        return
+    for position, (mine, true) in enumerate(_gradients(subject, tracked=False)):
+        got, want = _second(mine.grad, leaves(mine.inputs)), _second(true.grad, leaves(true.inputs))
+        for leaf, (found, right) in enumerate(zip(got, want, strict=True)):
+            if not torch.allclose(found, right, rtol=RTOL, atol=RTOL, equal_nan=True):
+                zero = "silently zero" if not found.any() else "wrong"
+                yield Finding(
                     f"for a constant grad_output the derivative of gradient {position} in input {leaf} is {zero}"
                 )
+                return
 
 
-def _refuses(subject: Subject) -> Outcome:
+def _refuses(subject: Subject) -> Iterator[Finding]:
     """Every gradient whose second derivative is not 0 must raise when it is differentiated."""
+    if subject.truth is None:
+        return
     for tracked, kind in ((False, "constant"), (True, "tracked")):
-        for position, (case, grad, true_case, true_grad) in enumerate(_gradients(subject, tracked)):
-            if not any(exact.any() for exact in _second(true_grad, _variables(true_case))):
+        for position, (mine, true) in enumerate(_gradients(subject, tracked)):
+            if not any(exact.any() for exact in _second(true.grad, true.variables)):
                 continue
-            if grad is None or not grad.requires_grad:
-                return violated(
+            if mine.grad is None or not mine.grad.requires_grad:
+                yield Finding(
                     f"the second derivative of gradient {position} is silently zero for a {kind} grad_output; "
                     "it must be right or refused"
                 )
+                return
             try:
-                _second(grad, _variables(case))
+                _second(mine.grad, mine.variables)
             except NotImplementedError:
                 continue
-            return violated("declared once differentiable, but a second derivative came out; declare it or refuse it")
-    return passed()
+            yield Finding("declared once differentiable, but a second derivative came out; declare it or refuse it")
+            return
 
 
-def _gradients(subject: Subject, tracked: bool) -> list[tuple[Case, torch.Tensor | None, Case, torch.Tensor | None]]:
-    """The variant's gradients beside those of the reference, each with its case, all differentiable again."""
+class _Gradient:
+    """One gradient, differentiable again, with the inputs and grad_outputs that it came from."""
+
+    def __init__(self, grad: torch.Tensor | None, inputs: Inputs, weights: Tensors) -> None:
+        self.grad, self.inputs, self.weights = grad, inputs, weights
+
+    @property
+    def variables(self) -> Tensors:
+        return (*leaves(self.inputs), *(w for w in self.weights if w.requires_grad))
+
+
+def _gradients(subject: Subject, tracked: bool) -> list[tuple[_Gradient, _Gradient]]:
+    """The gradients beside those of the reference."""
     found = []
-    truth = replace(subject, apply=subject.spec.surrogate or subject.spec.reference)
-    for one in (subject, truth):
-        case = one.case()
-        case = replace(case, grad_outputs=tuple(g.clone().requires_grad_(tracked) for g in case.grad_outputs))
-        found.append((case, case.backward(case.forward(), create_graph=True)))
-    (case, grads), (true_case, true_grads) = found
-    return [(case, mine, true_case, exact) for mine, exact in zip(grads, true_grads, strict=True)]
+    for apply in (subject.apply, subject.truth):
+        inputs = subject.inputs()
+        given = subject.grad_outputs(subject.call(subject.inputs(), apply))
+        weights = tuple(g.requires_grad_(tracked) for g in given if g is not None)
+        grads = subject.gradients(inputs, weights, apply, create_graph=True)
+        found.append([_Gradient(grad, inputs, weights) for grad in grads])
+    return list(zip(*found, strict=True))
 
 
-def _variables(case: Case) -> Outputs:
-    return (*case.leaves, *(grad for grad in case.grad_outputs if grad.requires_grad))
-
-
-def _second(grad: torch.Tensor | None, variables: Outputs) -> Outputs:
+def _second(grad: torch.Tensor | None, variables: Tensors) -> Tensors:
     """The vjp of a gradient for weights that all differ; zeros where autograd sees no dependence."""
     if grad is None or not grad.requires_grad:
         return tuple(torch.zeros_like(variable) for variable in variables)

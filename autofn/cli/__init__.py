@@ -16,6 +16,7 @@ from .bench import bench_command
 from .check import check_command
 from .list import list_command
 from .report import report_command
+from .rule import rule_command
 from .trace import trace_command
 
 INTERRUPTED = 130
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 app.command("list")(list_command)
 app.command("check")(check_command)
+app.command("rule")(rule_command)
 app.command("bench")(bench_command)
 app.command("trace")(trace_command)
 app.command("report")(report_command)

@@ -1,0 +1,96 @@
+"""`pkg.module:NAME` and `path/to/file.py:NAME`: what a user names, as the object itself."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..registry import unknown
+
+# Modules made from a file that was named by its path.
+_LOADED: set[str] = set()
+
+
+def named(text: str) -> Any:
+    """The object. Raises LookupError for no such module, file or name, ValueError where it cannot be loaded."""
+    place, colon, name = text.rpartition(":")
+    if not colon or not place or not name:
+        raise ValueError(f"{text!r}: must be pkg.module:NAME or path/to/file.py:NAME")
+    found: Any = _module(place)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise unknown(
+                f"{place} has no", part, [each for each in dir(found) if not each.startswith("_")] or ["nothing"]
+            )
+        found = getattr(found, part)
+    return found
+
+
+def is_source(text: str) -> bool:
+    """Whether a word names somebody's own code, not a Function of the registry."""
+    return ":" in text
+
+
+def fingerprint() -> str:
+    """A digest of the files that were loaded by `named` and of the modules beside the working folder."""
+    here = str(Path.cwd())
+    digest = hashlib.sha256()
+    for name, module in sorted(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if (
+            file
+            and file.endswith(".py")
+            and (name in _LOADED or str(Path(file)).startswith(here))
+            and "site-packages" not in file
+        ):
+            digest.update(f"{name}\n".encode() + Path(file).read_bytes())
+    return digest.hexdigest()
+
+
+def _module(place: str) -> ModuleType:
+    if place.endswith(".py"):
+        return _file(Path(place))
+    _see_the_working_folder()
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name and place.startswith(error.name):
+            raise LookupError(
+                f"there is no module {error.name!r}; they are looked for in {Path.cwd()} and in this Python's packages"
+            ) from error
+        raise ValueError(f"{place} cannot be imported: it needs {error.name!r}, which is not installed") from error
+    except Exception as error:  # a user's module may raise anything
+        raise ValueError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def _file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise LookupError(f"there is no file {path}")
+    # One name a file: two files of one name must not meet. Dynamo imports the module that defines a Function by name.
+    name = f"{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path} cannot be loaded as Python")
+    _LOADED.add(name)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)  # what lies beside the file can be imported by it
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # a user's file may raise anything
+        del sys.modules[name]
+        raise ValueError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _see_the_working_folder() -> None:
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
