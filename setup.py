@@ -148,6 +148,16 @@ def write_record(command: Any, record: dict[str, Any]) -> None:
     target.write_text(json.dumps(record, indent=1) + "\n")
 
 
+def copy_rule_pages(command: Any) -> None:
+    """The page of each rule of `autofn check` beside the rules; an editable installation reads them in docs/."""
+    if command.editable_mode:
+        return
+    target = Path(command.build_lib) / "autofn" / "checks" / "rules"
+    target.mkdir(parents=True, exist_ok=True)
+    for page in sorted((ROOT / "docs" / "rules").glob("*.md")):
+        shutil.copyfile(page, target / page.name)
+
+
 def main() -> None:
     keywords, record = configured()
 
@@ -155,6 +165,7 @@ def main() -> None:
         def run(self) -> None:
             super().run()
             write_record(self, record)
+            copy_rule_pages(self)
 
     commands = {**keywords.pop("cmdclass", {}), "build_py": BuildAndRecord}
     setup(cmdclass=commands, **keywords)

