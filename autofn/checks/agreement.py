@@ -14,8 +14,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .comparing import allowed, difference, same_bits, worst
-from .rule import Finding, Seen
 from .kinks import Slopes, one, slope
+from .rule import Finding, Seen
 from .subject import Inputs, Subject, exact, leaves, positions
 
 Outputs = tuple[torch.Tensor, ...]
@@ -118,7 +118,7 @@ def examine(subject: Subject, inputs: Inputs, judging: Judging) -> list[Finding 
 
 
 def gradients(point: Point) -> Grads:
-    """The gradients of the leaves for the point's weights, by a fresh forward. Weights are copies: some write to them."""
+    """The gradients of the leaves for the point's weights, by a fresh forward. They are copied: some write to them."""
     inputs = fresh(point.inputs)
     outputs = point.subject.call(inputs)
     chosen = [
@@ -134,7 +134,7 @@ def gradients(point: Point) -> Grads:
 
 def right_gradients(point: Point) -> Grads | None:
     """Those of the reference (or the declared surrogate) in float64; None where there is neither."""
-    if point.truth is None or point.right is None and not point.subject.intent.surrogate:
+    if point.truth is None or (point.right is None and not point.subject.intent.surrogate):
         return None
     weights = tuple(None if w is None else _wide(w) for w in point.weights)
     try:
@@ -303,13 +303,11 @@ def _hint(point: Point, leaf: int, judging: Judging) -> str:
     """Whether a grad_output of ones would have hidden the difference: the usual test sums the output."""
     plain = replace(point, weights=tuple(None if w is None else torch.ones_like(w) for w in point.weights))
     try:
-        mine, right = gradients(plain)[leaf], right_gradients(plain)
+        mine, all_right = gradients(plain)[leaf], right_gradients(plain)
     except Exception:  # the difference is told anyway
         return ""
-    if mine is None or right is None or right[leaf] is None:
-        return ""
-    tolerances = _allowed(point.subject, mine.dtype, right[leaf], judging)
-    if difference(mine, right[leaf], *tolerances):
+    right = None if all_right is None else all_right[leaf]
+    if mine is None or right is None or difference(mine, right, *_allowed(point.subject, mine.dtype, right, judging)):
         return ""
     return " (it is right where grad_output is constant)"
 
@@ -347,7 +345,7 @@ def _all_finite(point: Point) -> bool:
 
 
 def _allowed(subject: Subject, dtype: torch.dtype, want: torch.Tensor, judging: Judging) -> tuple[float, float]:
-    """The Spec's tolerance holds for the inputs that it makes; elsewhere, roundings of the largest element are added."""
+    """The Spec's tolerance holds for the inputs that it makes; elsewhere it is one in the largest element."""
     if judging.declared:
         return allowed(subject, dtype, want)
     return allowed(replace(subject, tolerances={}), dtype, want)

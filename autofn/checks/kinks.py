@@ -58,7 +58,7 @@ class Slopes:
         self.here = self._outputs(inputs)
 
     def explains(self, direction: Direction, slope: float) -> bool:
-        """Whether a slope is right by any step: one alone may be too short for the rounding or too long for the curve."""
+        """Whether a slope is right by any step: one alone may be too short for rounding or too long for the curve."""
         return any(
             self.interval(moving, step).holds(slope * share)
             for moving, share in self._scaled(direction)
@@ -66,7 +66,7 @@ class Slopes:
         )
 
     def kink(self, direction: Direction, slope: float, other: float) -> bool:
-        """Whether two slopes differ since the forward has a kink here, on which the first is right. Curvature is none."""
+        """Whether two slopes differ since the forward has a kink here, where the first is right. A curve is none."""
         gap = abs(slope - other)
         if gap <= NO_KINK * max(abs(slope), abs(other)):
             return False
@@ -105,7 +105,7 @@ class Slopes:
         return slopes, (whole - 3 * third + 3 * half - first).abs() / abs(step)
 
     def _scaled(self, direction: Direction) -> list[tuple[Direction, float]]:
-        """The direction, and where one element alone moves, also as long as that element is, with its slope's factor."""
+        """The direction; where one element alone moves, also as long as that element is, with its factor."""
         moving = [(place, int(index)) for place, step in direction.items() for index in step.reshape(-1).nonzero()[:2]]
         if len(moving) != 1:
             return [(direction, 1.0)]

@@ -73,7 +73,8 @@ def _at_one_point(subject: Subject, seed: int, factor: float) -> Iterator[Findin
     inputs = subject.inputs(seed=seed)
     outputs = subject.call(fresh(inputs))
     if not any(out.requires_grad for out in outputs):
-        raise NotImplementedError("no output requires grad")
+        yield _untracked(subject, inputs)
+        return
     weights = subject.grad_outputs(outputs, seed + 1)
     right = None if subject.reference is None else _right(subject, inputs)
     point = Point(subject, inputs, outputs, right, weights)
@@ -83,6 +84,18 @@ def _at_one_point(subject: Subject, seed: int, factor: float) -> Iterator[Findin
         yield from compare_gradients(point, got, judging)
     if factor == 1 and not subject.intent.surrogate and subject.dtype == torch.float64:
         yield from _differences(replace(point, subject=replace(subject, reference=None), right=None), got)
+
+
+def _untracked(subject: Subject, inputs: Inputs) -> Finding:
+    """No output has a gradient: a fault where those of the reference have one."""
+    if not leaves(inputs) or subject.truth is None:
+        raise NotImplementedError("no output requires grad")
+    if not any(out.requires_grad for out in subject.call(fresh(inputs), subject.truth)):
+        raise NotImplementedError("no output requires grad, and none of the reference does")
+    return Finding(
+        "no output requires grad, although inputs do and the outputs of the reference would",
+        "outputs", "requires_grad=False", "requires_grad=True", fix="do not detach them; call apply, not forward",
+    )  # fmt: skip
 
 
 def _scaled_down(point: Point, factor: float) -> Grads:
