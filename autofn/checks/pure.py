@@ -85,6 +85,30 @@ def pure(subject: Subject, dtype: torch.dtype | None = None, apply: Callable[...
     return Pure(subject, inputs, tuple(positions(inputs)), kept, weights, apply)
 
 
+def transformable(subject: Subject, dtype: torch.dtype | None = None) -> Pure:
+    """`pure`, for torch.func.
+
+    Raises NotImplementedError for a compiled graph, which no transform looks into, and without setup_context. That is
+    seen without torch.func, whose first use imports Dynamo (a second).
+    """
+    if subject.compiled:
+        raise NotImplementedError("torch.func does not look into a compiled graph")
+    function = pure(subject, dtype)
+    if lacks_setup_context(subject):
+        raise NotImplementedError("setup_context is missing; see func-grad")
+    return function
+
+
+def lacks_setup_context(subject: Subject) -> bool:
+    """Whether a Function on the way is written as forward(ctx, *args)."""
+    return not all(overrides(each, "setup_context") for each in classes(subject))
+
+
+def overrides(function: type[torch.autograd.Function], name: str) -> bool:
+    """Whether a Function has a static method of its own by that name, such as jvp or vmap."""
+    return getattr(function, name) is not getattr(torch.autograd.Function, name)
+
+
 def classes(subject: Subject) -> tuple[type[torch.autograd.Function], ...]:
     """The torch.autograd.Functions written in Python that a call goes through."""
     with seeded():
