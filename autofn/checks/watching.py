@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ..case import as_tuple
+from ..compiled import forget
 from .subject import Inputs, Subject, custom_nodes, function_of, positions
 
 Tensors = tuple[torch.Tensor, ...]
@@ -151,20 +152,20 @@ def has_setup_context(function: type[torch.autograd.Function]) -> bool:
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation of PyTorch: its name, what it read, what it gave."""
+    """One operation of PyTorch: its name, what it read, what it gave.
+
+    computes: whether it filled memory with values; a view does not, nor does an allocation, which others may fill
+    unseen.
+    """
 
     name: str
     arguments: Tensors
     results: Tensors
+    computes: bool
 
     @property
     def signature(self) -> tuple[str, tuple[torch.Size, ...]]:
         return self.name, tuple(t.shape for t in self.results)
-
-    @property
-    def is_blank(self) -> bool:
-        """Whether it only allocates: what fills the memory is not seen."""
-        return self.name.partition(".")[0] in BLANK
 
 
 BLANK = {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"}
@@ -179,8 +180,23 @@ class Operations(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = func(*args, **(kwargs or {}))
-        self.seen.append(Operation(func.name(), tensors((args, kwargs or {})), tensors(given)))
+        read, made = tensors((args, kwargs or {})), tensors(given)
+        is_new = func._schema.is_mutable or not storages(made) & storages(read)
+        self.seen.append(Operation(func.name(), read, made, is_new and func.name().partition(".")[0] not in BLANK))
         return given
+
+
+@contextmanager
+def operations() -> Iterator[Operations]:
+    """Within it operations are listed. Raises NotImplementedError where code, such as a compiled graph, cannot run so."""
+    mode = Operations()
+    try:
+        with mode:
+            yield mode
+    except Exception as error:  # the Function runs otherwise
+        raise NotImplementedError(f"its operations cannot be listed: {type(error).__name__}: {error}") from error
+    finally:
+        forget()  # Dynamo remembers what it skipped
 
 
 def tensors(nested: Any) -> Tensors:
