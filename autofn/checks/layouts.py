@@ -1,0 +1,364 @@
+"""The same values in another memory layout give the same results: for every input, and for grad_output.
+
+What arrives as grad_output is laid out by whatever follows: after `torch.cat` it is a slice of wider rows, after a
+transpose it is transposed, after `.sum()` one number with stride 0. No caller can choose it.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from .attempt import Grads, Raised, Result, attempt, copies, disagreement, weights_of
+from .comparing import same_bits
+from .rule import ERROR, INFO, Finding, Rule
+from .subject import Inputs, Subject
+
+# A wrong layout puts whole elements elsewhere; another order of summation, also in float32, is far below.
+RTOL = 1e-4
+RTOLS = {torch.float16: 2e-2, torch.bfloat16: 1e-1}
+# What is around a view in its storage: visible in every result that reads it.
+AROUND = float("nan")
+
+Lay = Callable[[torch.Tensor], torch.Tensor | None]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """lay: equal values in that layout, or None where a tensor has no such layout. settle: values that it can hold."""
+
+    name: str
+    lay: Lay
+    settle: Lay = lambda t: t
+
+
+def grad_output_layout(subject: Subject) -> Iterator[Finding]:
+    """Each grad_output in every layout, alone and all together, against a packed copy of the same values."""
+    inputs = subject.inputs()
+    weights = weights_of(subject, inputs)
+    if weights is None:
+        raise NotImplementedError("the forward raises")
+    places = [place for place, w in enumerate(weights) if w is not None]
+    _steady(subject, inputs, weights)
+    groups: dict[str, tuple[int, ...]] = {f"grad_output {place}": (place,) for place in places}
+    if len(places) > 1:
+        groups["all grad_outputs"] = tuple(places)
+    found: set[str] = set()
+    for who, chosen in groups.items():
+        if not found or len(chosen) == 1:
+            for finding in _of_grad_output(subject, inputs, weights, who, chosen):
+                found.add(who)
+                yield finding
+
+
+def _of_grad_output(
+    subject: Subject, inputs: Inputs, weights: Grads, who: str, chosen: tuple[int, ...]
+) -> Iterator[Finding]:
+    failures = []
+    for layout in _layouts(subject, [w for place in chosen if (w := weights[place]) is not None]):
+        settled = _changed(weights, chosen, layout.settle)
+        laid = _changed(settled, chosen, layout.lay)
+        want = attempt(subject, copies(inputs), _packed(settled))
+        if isinstance(want, Result):
+            failures += _failure(layout, attempt(subject, copies(inputs), laid), want, subject.dtype)
+    yield from _told(who, failures, "call grad_output.contiguous() before its memory is read, or use its strides")
+
+
+def input_layout(subject: Subject) -> Iterator[Finding]:
+    """Each tensor among the inputs in every layout, alone and all together, against packed copies."""
+    if subject.intent.random:
+        raise NotImplementedError("the Function is random: what is drawn may follow the memory layout")
+    inputs = subject.inputs()
+    tensors = [place for place, t in enumerate(inputs) if isinstance(t, torch.Tensor) and t.layout == torch.strided]
+    weights = weights_of(subject, inputs)
+    if weights is None:
+        raise NotImplementedError("the forward raises")
+    _steady(subject, inputs, weights)
+    groups: dict[str, tuple[int, ...]] = {f"input {place}": (place,) for place in tensors}
+    if len(tensors) > 1:
+        groups["all inputs"] = tuple(tensors)
+    found: set[str] = set()
+    for who, chosen in groups.items():
+        if not found or len(chosen) == 1:
+            for finding in _of_input(subject, inputs, who, chosen):
+                found.add(who)
+                yield finding
+
+
+def _of_input(subject: Subject, inputs: Inputs, who: str, chosen: tuple[int, ...]) -> Iterator[Finding]:
+    failures = []
+    for layout in _layouts(subject, [inputs[place] for place in chosen]):
+        settled = _arranged(inputs, chosen, layout.settle)
+        laid = _arranged(settled, chosen, layout.lay)
+        used = copies(settled)
+        want = attempt(subject, used)
+        if not isinstance(want, Result) or not _layout_free(subject, settled, laid):
+            continue
+        if _overlaps(laid) and not same_bits(_tensors(used), _tensors(settled)):
+            continue  # it writes to its input, which no memory that is shared between elements can take
+        failed = _failure(layout, attempt(subject, laid), want, subject.dtype)
+        if failed and not _ambiguous(subject, settled, chosen, want):
+            failures += failed
+    yield from _told(who, failures, "call .contiguous() on the input before its memory is read, or use its strides")
+
+
+def _layout_free(subject: Subject, settled: Inputs, laid: Inputs) -> bool:
+    """Whether PyTorch's own formula takes that layout, with the same result; true where there is no reference."""
+    if subject.reference is None:
+        return True
+    packed, strided = (attempt(subject, each, apply=subject.reference) for each in (copies(settled), _as_laid(laid)))
+    return (
+        isinstance(packed, Result)
+        and isinstance(strided, Result)
+        and disagreement(strided, packed, _rtol(subject.dtype)) is None
+    )
+
+
+def _ambiguous(subject: Subject, settled: Inputs, chosen: tuple[int, ...], want: Result) -> bool:
+    """Whether the same values, packed in rows of a wider tensor, give another result too although nothing is shared.
+
+    Only where values are equal by construction (stride 0): a tie may be broken either way.
+    """
+    if all(settled[place].unique().numel() == settled[place].numel() for place in chosen):
+        return False
+    got = attempt(subject, _arranged(settled, chosen, _strided))
+    return isinstance(got, Result) and disagreement(got, want, _rtol(subject.dtype)) is not None
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """layout: its name. kind: "wrong", "crash", or "refusal" where the forward says that it wants packed memory."""
+
+    layout: str
+    kind: str
+    told: str
+    finding: Finding | None = None
+
+
+def _failure(layout: Layout, got: Result | Raised, want: Result, dtype: torch.dtype) -> list[_Failure]:
+    if isinstance(got, Raised):
+        kind = "refusal" if _refuses(got) else "crash"
+        return [_Failure(layout.name, kind, f"{got} in the {got.stage}")]
+    found = disagreement(got, want, _rtol(dtype))
+    if found is None:
+        return []
+    name, worst = found
+    return [_Failure(layout.name, "wrong", name, worst.finding(f"{name} is wrong", name))]
+
+
+def _told(who: str, failures: list[_Failure], fix: str) -> Iterator[Finding]:
+    """One finding for each kind of failure, with the layouts that show it and the first case in full."""
+    for kind in ("wrong", "crash", "refusal"):
+        those = [each for each in failures if each.kind == kind]
+        if not those:
+            continue
+        first, names = those[0], ", ".join(each.layout for each in those)
+        if kind == "wrong" and first.finding is not None:
+            seen = first.finding
+            message = (
+                f"silently wrong where it is {names}, right for a packed copy of the same values; {first.layout}: "
+                f"{seen.message}"
+            )
+            yield Finding(message, who, seen.observed, seen.expected, seen.error, fix, ERROR)
+        elif kind == "crash":
+            message = f"raises where it is {names}, works for a packed copy of the same values"
+            yield Finding(message, who, first.told, fix=fix)
+        else:
+            yield Finding(f"refused where it is {names}", who, first.told, fix=fix, severity=INFO)
+
+
+def _refuses(raised: Raised) -> bool:
+    """Whether the forward itself asks for another layout, and it is not just PyTorch's `view` that stumbled."""
+    frames = traceback.extract_tb(raised.error.__traceback__)
+    told = f"{raised.error} {frames[-1].line if frames else ''}".lower()
+    stumbled = "view size is not compatible" in told or "single memory location" in told
+    return (
+        raised.stage == "forward"
+        and not stumbled
+        and any(word in told for word in ("contiguous", "stride", "layout", "memory format", "packed"))
+    )
+
+
+def _steady(subject: Subject, inputs: Inputs, weights: Grads) -> None:
+    """Raises NotImplementedError unless two packed calls work and agree."""
+    first, second = (attempt(subject, copies(inputs), _packed(weights)) for _ in range(2))
+    for each in (first, second):
+        if isinstance(each, Raised):
+            raise NotImplementedError(f"the {each.stage} raises for packed memory too: {each}")
+    assert isinstance(first, Result)
+    assert isinstance(second, Result)
+    if disagreement(second, first, _rtol(subject.dtype)) is not None:
+        raise NotImplementedError("two calls with equal arguments differ: layouts cannot be told from chance")
+
+
+def _rtol(dtype: torch.dtype) -> float:
+    return RTOLS.get(dtype, RTOL)
+
+
+def _packed(weights: Grads) -> Grads:
+    return tuple(None if w is None else w.clone(memory_format=torch.contiguous_format) for w in weights)
+
+
+def _changed(weights: Grads, chosen: tuple[int, ...], change: Lay) -> Grads:
+    """The grad_outputs with the chosen ones laid out otherwise, and fresh copies of the others."""
+    fresh = _packed(weights)
+    return tuple(_or(change, w) if place in chosen and w is not None else w for place, w in enumerate(fresh))
+
+
+def _arranged(inputs: Inputs, chosen: tuple[int, ...], change: Lay) -> Inputs:
+    """The arguments with the chosen ones laid out otherwise, as leaves, and fresh copies of the others."""
+    return tuple(
+        _or(change, t.detach()).requires_grad_(t.requires_grad) if place in chosen else t
+        for place, t in enumerate(copies(inputs))
+    )
+
+
+def _tensors(inputs: Inputs) -> list[torch.Tensor]:
+    return [t for t in inputs if isinstance(t, torch.Tensor)]
+
+
+def _overlaps(inputs: Inputs) -> bool:
+    """Whether elements of an argument share memory."""
+    return any(
+        stride == 0 and size > 1 for t in _tensors(inputs) for size, stride in zip(t.shape, t.stride(), strict=True)
+    )
+
+
+def _as_laid(inputs: Inputs) -> Inputs:
+    """Leaves of the same memory, for a call that writes to none of it."""
+    return tuple(t.detach().requires_grad_(t.requires_grad) if isinstance(t, torch.Tensor) else t for t in inputs)
+
+
+def _or(change: Lay, t: torch.Tensor) -> torch.Tensor:
+    changed = change(t)
+    return t if changed is None else changed
+
+
+def _layouts(subject: Subject, tensors: Iterable[torch.Tensor]) -> list[Layout]:
+    """The layouts that at least one of the tensors can have; one where each is compiled anew."""
+    there = list(tensors)
+    if subject.compiled:
+        return [TRANSPOSED] if any(t.dim() > 1 for t in there) else [STRIDED]
+    deepest = max((t.dim() for t in there), default=0)
+    along = [
+        Layout(f"expanded along dimension {dim}", _expander(dim), _expander(dim, packed=True)) for dim in range(deepest)
+    ]
+    return [each for each in (*LAYOUTS, *along) if any(_applies(each, t) for t in there)]
+
+
+def _applies(layout: Layout, t: torch.Tensor) -> bool:
+    """Whether a tensor can have the layout and it is another than that of packed memory."""
+    settled = layout.settle(t.detach())
+    laid = None if settled is None else layout.lay(settled)
+    return laid is not None and t.numel() > 1
+
+
+def _strided(t: torch.Tensor) -> torch.Tensor | None:
+    """Every second element along the last dimension that has more than one."""
+    wide = [dim for dim in range(t.dim()) if t.shape[dim] > 1]
+    if not wide:
+        return None
+    size = list(t.shape)
+    size[wide[-1]] *= 2
+    room = _room(t, size)
+    view = room.unflatten(wide[-1], (t.shape[wide[-1]], 2)).select(wide[-1] + 1, 1)
+    return view.copy_(t)
+
+
+def _columns(t: torch.Tensor) -> torch.Tensor | None:
+    """Some columns of wider rows, as `torch.cat` hands its grad_output back."""
+    if t.dim() < 2 or not t.numel():
+        return None
+    room = _room(t, (*t.shape[:-1], t.shape[-1] + 3))
+    return room.narrow(-1, 2, t.shape[-1]).copy_(t)
+
+
+def _offset(t: torch.Tensor) -> torch.Tensor | None:
+    """Packed, but not at the begin of its storage."""
+    return _room(t, (t.numel() + 3,))[3:].view(t.shape).copy_(t)
+
+
+def _permuted(order: Callable[[int], list[int]], least: int) -> Lay:
+    """Packed in another order of the dimensions, for tensors with at least so many of them."""
+
+    def lay(t: torch.Tensor) -> torch.Tensor | None:
+        if t.dim() < least:
+            return None
+        dims = order(t.dim())
+        return t.permute(dims).contiguous().permute([dims.index(dim) for dim in range(t.dim())])
+
+    return lay
+
+
+def _channels_last(t: torch.Tensor) -> torch.Tensor | None:
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    return t.contiguous(memory_format=formats[t.dim()]) if t.dim() in formats else None
+
+
+def _conjugated(t: torch.Tensor) -> torch.Tensor | None:
+    """The same values behind the conjugate bit: the memory holds the conjugates."""
+    return t.conj().resolve_conj().conj() if t.is_complex() else None
+
+
+def _first(t: torch.Tensor) -> torch.Tensor | None:
+    """The first number in all places, all strides 0: what `.sum()` hands back."""
+    return t.reshape(-1)[0].clone().expand(t.shape) if t.dim() and t.numel() and _measures(t) else None
+
+
+def _expander(dim: int, packed: bool = False) -> Lay:
+    """The first entry along a dimension in all its places, with stride 0 or as a packed copy of that."""
+
+    def lay(t: torch.Tensor) -> torch.Tensor | None:
+        if dim >= t.dim() or not t.numel() or not _measures(t):
+            return None
+        expanded = t.narrow(dim, 0, 1).expand(t.shape)
+        return expanded.contiguous() if packed else t.narrow(dim, 0, 1).clone().expand(t.shape)
+
+    return lay
+
+
+def _measures(t: torch.Tensor) -> bool:
+    """Whether values may be changed at will: those of indices and masks may not."""
+    return t.is_floating_point() or t.is_complex()
+
+
+def _room(t: torch.Tensor, size: Iterable[int]) -> torch.Tensor:
+    """Storage for a view of `t`, filled with what shows where it is read: valid values of integers and masks."""
+    size = tuple(size)
+    if not t.numel():
+        return t.new_empty(size)
+    around = AROUND if _measures(t) else t.reshape(-1)[-1].item()
+    return torch.full(size, around, dtype=t.dtype, device=t.device)
+
+
+def _packed_first(t: torch.Tensor) -> torch.Tensor | None:
+    first = _first(t)
+    return None if first is None else first.contiguous()
+
+
+STRIDED = Layout("a strided slice", _strided)
+TRANSPOSED = Layout("transposed", _permuted(lambda dims: list(range(dims))[::-1], 2))
+LAYOUTS = (
+    STRIDED,
+    Layout("a slice of wider rows", _columns),
+    Layout("at an offset in its storage", _offset),
+    TRANSPOSED,
+    Layout("transposed in its last two dimensions", _permuted(lambda n: [*range(n - 2), n - 1, n - 2], 3)),
+    Layout("transposed in its first two dimensions", _permuted(lambda n: [1, 0, *range(2, n)], 3)),
+    Layout("channels last", _channels_last),
+    Layout("a conjugate view", _conjugated),
+    Layout("expanded from one number", _first, _packed_first),
+)
+
+RULES = (
+    Rule(
+        "grad-output-layout",
+        ERROR,
+        "the gradient does not depend on the memory layout of grad_output",
+        grad_output_layout,
+    ),
+    Rule("input-layout", ERROR, "the results do not depend on the memory layout of the inputs", input_layout),
+)
