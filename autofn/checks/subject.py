@@ -83,7 +83,7 @@ class Subject:
         """
         outputs = self.call(inputs, apply)
         weights = grad_outputs if grad_outputs is not None else self.grad_outputs(outputs)
-        chosen = [(out, w) for out, w in zip(outputs, weights, strict=True) if out.requires_grad and w is not None]
+        chosen = [(out, w) for out, w in zip(outputs, weights, strict=True) if w is not None and out.requires_grad]
         wanted = leaves(inputs)
         if not chosen or not wanted:
             return tuple(None for _ in wanted)
