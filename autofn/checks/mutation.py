@@ -82,7 +82,7 @@ def _written(subject: Subject, inputs: Inputs) -> Iterator[tuple[int, Finding]]:
         if not changes or place in subject.intent.mutates:
             continue
         followed = getattr(passed[place], "grad_fn", None) is not history
-        tracked = any(t.requires_grad for t in watching.tensors(inputs[place]))
+        tracked = any(t.requires_grad for t in watching.tensors(subject.inputs()[place]))
         if not tracked and _reference_writes(subject, place):
             continue
         # What autograd follows, and what has no gradient, such as running statistics, is right, if surprising.

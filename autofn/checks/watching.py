@@ -188,7 +188,7 @@ class Operations(TorchDispatchMode):
 
 @contextmanager
 def operations() -> Iterator[Operations]:
-    """Within it operations are listed. Raises NotImplementedError where code, such as a compiled graph, cannot run so."""
+    """Within it operations are listed. Raises NotImplementedError where code (a compiled graph) cannot run so."""
     mode = Operations()
     try:
         with mode:
