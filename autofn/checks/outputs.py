@@ -9,7 +9,7 @@ import torch
 
 from . import watching
 from .comparing import allowed, difference, same_bits
-from .rule import Finding, Rule
+from .rule import INFO, Finding, Rule
 from .subject import Subject, exact, leaves, positions
 
 Grads = Mapping[int, torch.Tensor]
@@ -155,7 +155,10 @@ def _ignored(subject: Subject, place: int, depends: bool) -> Iterator[Finding]:
     if depends:
         message = "its gradient is dropped: it requires grad and depends on an input, but every gradient is zero"
         yield Finding(message, where, fix="add its term in the backward, or call ctx.mark_non_differentiable")
-    elif subject.reference is not None and not _requires_grad_in_reference(subject, place):
+    elif subject.reference is None:
+        message = "it requires grad, but neither it nor any gradient depends on an input here"
+        yield Finding(message, where, "requires_grad=True", "requires_grad=False", None, MARK, INFO)
+    elif not _requires_grad_in_reference(subject, place):
         message = "it requires grad although it has no derivative: a loss that uses it is silently not trained"
         yield Finding(message, where, "requires_grad=True", "requires_grad=False", None, MARK)
 
