@@ -10,7 +10,7 @@ import torch
 
 from ..case import Case, Outputs, as_tuple
 from .device_clock import DeviceClock
-from .phases import POOL, _collector_off
+from .phases import POOL, collector_off
 
 Sample = Callable[[Case, int, DeviceClock], float]
 Spans = list[tuple[Any, Any]]
@@ -43,7 +43,7 @@ def warm_forward(case: Case, number: int, clock: DeviceClock) -> float:
     """
     call, inputs = case.apply, case.inputs
     clock.synchronise()
-    with _collector_off():
+    with collector_off():
         begin = clock.mark()
         for _ in repeat(None, number):
             call(*inputs)
@@ -62,7 +62,7 @@ def warm_backward(case: Case, number: int, clock: DeviceClock) -> float:
     The device has nothing left to do when a pool begins: gaps in which it waits for the host are included.
     """
     spans: Spans = []
-    with _collector_off():
+    with collector_off():
         for done in range(0, number, POOL):
             pool = [as_tuple(case.apply(*case.inputs)) for _ in range(min(POOL, number - done))]
             clock.synchronise()
@@ -76,7 +76,7 @@ def warm_backward(case: Case, number: int, clock: DeviceClock) -> float:
 def warm_forward_backward(case: Case, number: int, clock: DeviceClock) -> float:
     """Device seconds of `number` training steps in a row, the device's waiting for the host included."""
     clock.synchronise()
-    with _collector_off():
+    with collector_off():
         begin = clock.mark()
         for _ in repeat(None, number):
             step_back(case, [as_tuple(case.apply(*case.inputs))])
@@ -92,7 +92,7 @@ def cold_forward(case: Case, number: int, clock: DeviceClock) -> float:
     call, inputs = case.apply, case.inputs
     spans: Spans = []
     clock.synchronise()
-    with _collector_off():
+    with collector_off():
         for _ in repeat(None, number):
             clock.flush()
             begin = clock.mark()
@@ -115,7 +115,7 @@ def cold_backward(case: Case, number: int, clock: DeviceClock) -> float:
     """
     spans: Spans = []
     clock.synchronise()
-    with _collector_off():
+    with collector_off():
         for _ in repeat(None, number):
             clock.flush()
             waiting = [as_tuple(case.apply(*case.inputs))]
@@ -133,7 +133,7 @@ def cold_forward_backward(case: Case, number: int, clock: DeviceClock) -> float:
     """
     spans: Spans = []
     clock.synchronise()
-    with _collector_off():
+    with collector_off():
         for _ in repeat(None, number):
             clock.flush()
             begin = clock.mark()

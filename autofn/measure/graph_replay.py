@@ -11,7 +11,7 @@ import torch
 from ..case import Case, Outputs, as_tuple
 from .device_clock import DeviceClock, Step
 from .device_events import Spans, differentiate, step_back, total
-from .phases import _collector_off
+from .phases import collector_off
 
 
 def _forward_steps(case: Case) -> tuple[Step, ...]:
@@ -51,7 +51,7 @@ class Replay:
     def __call__(self, case: Case, number: int, clock: DeviceClock) -> float:
         *before, timed = self._replays(case, clock)
         clock.synchronise()
-        with _collector_off():
+        with collector_off():
             spans = _each(before, timed, number, clock) if before else _in_a_row(timed, number, clock)
             return total(spans, clock)
 

@@ -19,7 +19,7 @@ POOL = 16
 
 
 @contextmanager
-def _collector_off() -> Iterator[None]:
+def collector_off() -> Iterator[None]:
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -33,7 +33,7 @@ def forward(case: Case, number: int, clock: Clock) -> float:
     """Seconds of `number` forward calls, each with building its graph and freeing it unused."""
     call, inputs = case.apply, case.inputs
     case.synchronise()
-    with _collector_off():
+    with collector_off():
         begin = clock()
         for _ in repeat(None, number):
             call(*inputs)
@@ -54,7 +54,7 @@ def backward(case: Case, number: int, clock: Clock) -> float:
     """
     call, inputs, leaves, grad_outputs = case.apply, case.inputs, case.leaves, case.grad_outputs
     spent = 0.0
-    with _collector_off():
+    with collector_off():
         for done in range(0, number, POOL):
             pool = [as_tuple(call(*inputs)) for _ in range(min(POOL, number - done))]
             case.synchronise()
@@ -79,7 +79,7 @@ def replayed_backward(case: Case, number: int, clock: Clock, *, compiled: bool) 
     leaves, grad_outputs = case.leaves, case.grad_outputs
     outputs = case.forward()
     case.synchronise()
-    with _collector_off():
+    with collector_off():
         begin = clock()
         for _ in repeat(None, number):
             torch.autograd.grad(outputs, leaves, grad_outputs, retain_graph=True, allow_unused=True)
@@ -91,7 +91,7 @@ def forward_backward(case: Case, number: int, clock: Clock) -> float:
     """Seconds of `number` training steps: forward, then `.backward()` into leaves whose `.grad` is None."""
     call, inputs, leaves, grad_outputs = case.apply, case.inputs, case.leaves, case.grad_outputs
     case.synchronise()
-    with _collector_off():
+    with collector_off():
         begin = clock()
         for _ in repeat(None, number):
             torch.autograd.backward(as_tuple(call(*inputs)), grad_outputs)
@@ -106,12 +106,4 @@ SAMPLE: dict[str, Callable[[Case, int, Clock], float]] = {
     "backward": backward,
     "forward_backward": forward_backward,
     "inference": inference,
-}
-
-# How the samples of a phase were taken; results of different protocols do not compare.
-PROTOCOL = {
-    "forward": "calls/1",
-    "backward": "fresh-graphs/1",
-    "forward_backward": "grad-none/1",
-    "inference": "no-grad/1",
 }
