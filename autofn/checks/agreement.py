@@ -93,6 +93,23 @@ def fresh(inputs: Any) -> Any:
     return pytree.tree_map(copied, inputs)
 
 
+def need_right_as_given(subject: Subject) -> Inputs:
+    """The given inputs. Raises NotImplementedError where the Function is wrong there: no other ones tell more."""
+    given = subject.inputs()
+    found = examine(subject, given, Judging(values=True, declared=True, close=True))
+    if found is None:
+        raise NotImplementedError("the given inputs are refused, or their outputs are not finite")
+    if any(isinstance(each, Finding) for each in found):
+        raise NotImplementedError("it is wrong for the given inputs already: see the rules value and gradient")
+    return given
+
+
+def need_judged(judged: bool, reason: str) -> None:
+    """Raises NotImplementedError with the reason where no point could be judged."""
+    if not judged:
+        raise NotImplementedError(reason)
+
+
 def examine(subject: Subject, inputs: Inputs, judging: Judging) -> list[Finding | Seen] | None:
     """What is wrong at a point; None where it cannot be judged. The subject is steady."""
     right = right_outputs(subject, inputs)

@@ -1,0 +1,178 @@
+"""Values at which formulas divide 0 by 0, subtract infinities, overflow inside, or have a kink."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from .agreement import Judging, examine, need_judged, need_right_as_given, steady
+from .rule import Finding, Rule
+from .subject import Inputs, Subject
+from .variations import floats, mapped, replaced
+
+Change = Callable[[torch.Tensor], torch.Tensor]
+
+# Where clips, roundings and their like have their corners.
+CORNERS = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 6.0)
+# Beyond the exponential's range in float32 and in float64. HUGE has a square in float64, and its square one.
+STEEP, HUGE, TINY, DENORMAL = (100.0, 1000.0), 1e30, 1e-30, 1e-310
+# Ranks of the most findings that are told: the first few say it all.
+TOLD = 3
+
+
+@dataclass(frozen=True)
+class Special:
+    """How one tensor is changed. only_nan: whether NaN alone is judged: other gradients there mean nothing."""
+
+    told: str
+    change: Change
+    only_nan: bool = False
+
+
+def special_values(subject: Subject) -> Iterator[Finding]:
+    """Gradients at special values, judged where the reference (or, without one, the output) is finite."""
+    still, judged, told = steady(subject), False, 0
+    given = need_right_as_given(still)
+    for special, inputs in _cases(given):
+        found = examine(still, inputs, Judging(special.told, crashes=False, only_nan=special.only_nan))
+        judged |= found is not None
+        for each in found or ():
+            if isinstance(each, Finding):
+                yield each
+                told += 1
+        if told >= TOLD:
+            return
+    need_judged(judged, "no special value has a finite result")
+
+
+def _cases(given: Inputs) -> Iterator[tuple[Special, Inputs]]:
+    """Every float argument with every special value, then pairs of equal arguments, then all arguments 0."""
+    corners = (*CORNERS, *(sign * t for t in given if isinstance(t, (int, float)) for sign in (1, -1)))
+    for place in floats(given):
+        for special in (*SPECIALS, _corners(corners)):
+            try:
+                inputs = mapped(given, place, special.change)
+            except RuntimeError:  # such as a -inf in a complex tensor
+                continue
+            # What an argument that is not differentiated may hold is for `other-values` to try.
+            only_nan = special.only_nan or not given[place].requires_grad
+            yield Special(f"{special.told} in input {place}", special.change, only_nan), inputs
+    for first, second in itertools.combinations(floats(given), 2):
+        if given[second].requires_grad and given[first].shape == given[second].shape:
+            equal = Special(f"input {second} equal to input {first}", _zeros)
+            yield equal, replaced(given, {second: given[first]})
+    tracked = [place for place in floats(given) if given[place].requires_grad]
+    if len(tracked) > 1:
+        yield (
+            Special("zeros in all inputs", _zeros),
+            replaced(given, {place: _zeros(given[place]) for place in tracked}),
+        )
+
+
+def _zeros(t: torch.Tensor) -> torch.Tensor:
+    return torch.zeros_like(t)
+
+
+def _first(value: float, every: int | None = None) -> Change:
+    """Sets the first element, or each `every`-th one."""
+
+    def change(t: torch.Tensor) -> torch.Tensor:
+        t = t.contiguous()
+        t.view(-1)[:: every or t.numel()] = value
+        return t
+
+    return change
+
+
+def _first_row(value: float) -> Change:
+    """Sets the first of the rows along the last dimension."""
+
+    def change(t: torch.Tensor) -> torch.Tensor:
+        t = t.contiguous()
+        t.view(-1, t.shape[-1] if t.dim() else 1)[0] = value
+        return t
+
+    return change
+
+
+def _first_column(value: float) -> Change:
+    """Sets what has index 0 in the last dimension: the first element of every row."""
+
+    def change(t: torch.Tensor) -> torch.Tensor:
+        t[..., :1] = value
+        return t
+
+    return change
+
+
+def _row_of_equals(t: torch.Tensor) -> torch.Tensor:
+    t = t.contiguous()
+    rows = t.view(-1, t.shape[-1] if t.dim() else 1)
+    rows[0] = rows[0, 0].clone()
+    return t
+
+
+def _two_largest(t: torch.Tensor) -> torch.Tensor:
+    """The first two elements of every row both become the row's largest."""
+    if t.dim() and not t.dtype.is_complex:
+        t[..., :2] = t.amax(-1, keepdim=True)
+    return t
+
+
+def _pairs(t: torch.Tensor) -> torch.Tensor:
+    """Each second element along the last dimension equals its neighbour."""
+    if t.dim() and t.shape[-1] > 1:
+        t[..., 1::2] = t[..., ::2][..., : t.shape[-1] // 2].clone()
+    return t
+
+
+def _scaled(factor: float) -> Change:
+    return lambda t: t * factor
+
+
+def _signs(factor: float) -> Change:
+    return lambda t: torch.where(t.real < 0, -factor, factor).to(t.dtype)
+
+
+def _corners(values: tuple[float, ...]) -> Special:
+    """Elements that are exactly the values, in turn."""
+
+    def change(t: torch.Tensor) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.float64).repeat(t.numel() // len(values) + 1)[: t.numel()].view(t.shape)
+
+    return Special("exact corner values such as 0, 1, -1, 0.5", change)
+
+
+INF = float("inf")
+SPECIALS = (
+    Special("zeros", _zeros),
+    Special("a 0", _first(0.0)),
+    Special("a -0.0", _first(-0.0)),
+    Special("a row of zeros", _first_row(0.0)),
+    Special("a column of zeros", _first_column(0.0)),
+    Special("ones", torch.ones_like),
+    Special("minus ones", lambda t: -torch.ones_like(t)),
+    Special("two equal largest elements a row", _two_largest),
+    Special("pairs of equal elements", _pairs),
+    Special("a row of equal elements", _row_of_equals),
+    Special("the opposite signs", lambda t: -t),
+    *(Special(f"values of {steep:.0f} and -{steep:.0f}", _signs(steep)) for steep in STEEP),
+    Special(f"values {STEEP[1]:.0f} times as large", _scaled(STEEP[1])),
+    Special(f"one value of {STEEP[1]:.0f}", _first(STEEP[1])),
+    Special(f"one value of -{STEEP[1]:.0f}", _first(-STEEP[1])),
+    Special(f"values around {HUGE:.0e}", _scaled(HUGE)),
+    Special(f"one value of {HUGE:.0e}", _first(HUGE)),
+    Special(f"values around {TINY:.0e}", _scaled(TINY)),
+    Special("denormal values", _scaled(DENORMAL), only_nan=True),
+    Special("a -inf", _first(-INF)),
+    Special("a -inf in every other element", _first(-INF, every=2)),
+    Special("a column of -inf", _first_column(-INF)),
+    Special("a row of -inf", _first_row(-INF)),
+    Special("nothing but -inf", lambda t: torch.full_like(t, -INF)),
+    Special("an inf", _first(INF)),
+)
+
+RULES = (Rule("special-values", "error", "finite and right at zeros, ties, infinities and corners", special_values),)
