@@ -104,6 +104,24 @@ def reseed(seed: int) -> None:
     numpy.random.seed(seed)
 
 
+def backward_draws(subject: Subject) -> bool:
+    """Whether the backward moves PyTorch's generator on: its result then depends on what else draws numbers."""
+    with keeping_the_generators():
+        one = forward(subject)
+        before = torch.get_rng_state()
+        one.backward()
+        return not torch.equal(before, torch.get_rng_state())
+
+
+def forward_draws(subject: Subject) -> bool:
+    """Whether the forward moves PyTorch's generator on."""
+    with keeping_the_generators():
+        inputs = subject.inputs()
+        before = torch.get_rng_state()
+        subject.call(inputs)
+        return not torch.equal(before, torch.get_rng_state())
+
+
 def copied(tensors: Sequence[torch.Tensor | None]) -> Gradients:
     return tuple(None if t is None else t.detach().clone() for t in tensors)
 
