@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 
@@ -55,12 +56,21 @@ def _miscounted(call: Backward) -> Iterator[Finding]:
         yield Finding("too few gradients are returned", where, str(got), str(want), fix=fix)
     elif any(grad is not None for grad in extra):
         yield Finding("too many gradients are returned", where, str(got), str(want), fix=fix)
-    elif extra:
+    elif extra and got > _parameters(call):
         yield Finding("more values are returned than there are arguments", where, str(got), str(want), None, fix, INFO)
     for place, grad in enumerate(call.grads[:want]):
         if grad is not None and not isinstance(grad, torch.Tensor):
             kind = type(grad).__name__
             yield Finding("a gradient must be a tensor or None", f"gradient {place} of {call.name}", kind, fix=fix)
+
+
+def _parameters(call: Backward) -> int:
+    """How many arguments forward takes, those with a default counted too; the engine drops a None for each."""
+    function = call.node._forward_cls
+    taken = inspect.signature(function.forward).parameters.values()
+    if any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in taken):
+        return len(call.grads)
+    return len(taken) - (not watching.has_setup_context(function))
 
 
 def _for_no_tensor(calls: list[Backward], refusal: str) -> Iterator[Finding]:

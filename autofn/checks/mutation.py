@@ -220,7 +220,7 @@ def _in_backward(subject: Subject, watched: _Watched) -> Iterator[Finding]:
 
 def _changes(subject: Subject, inputs: Inputs, watched: _Watched) -> list[Finding]:
     """What changed at the nodes; where nothing did, what changed outside, as of an operator in C++."""
-    passed = watching.copies(inputs)
+    passed = subject.writable(inputs)
     outputs = watching.outputs_of(subject, passed)
     weights = subject.grad_outputs(outputs)
     chosen = [(out, w) for out, w in zip(outputs, weights, strict=True) if w is not None]

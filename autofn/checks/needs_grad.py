@@ -209,7 +209,8 @@ def no_grad_saving(subject: Subject) -> Iterator[Finding]:
     """Where nothing requires grad the forward prepares nothing for a backward."""
     if subject.compiled:
         raise NotImplementedError("compiled graphs do not show their operations")
-    watching.functions(subject)
+    # Such a forward gets no ctx, so it cannot know; what it makes for the backward is an output that nobody sees.
+    asks = not any(map(watching.has_setup_context, watching.functions(subject)))
     inputs = subject.writable(watching.frozen(subject.inputs(), ()))
     with watching.marks() as marked, watching.operations() as operations:
         outputs = watching.tensors(watching.outputs_of(subject, inputs))
@@ -231,7 +232,7 @@ def no_grad_saving(subject: Subject) -> Iterator[Finding]:
             observed=f"{t.numel() * t.element_size()} bytes",
             expected="0 bytes",
             fix="compute it if any(ctx.needs_input_grad), or in the backward",
-            severity=WARNING if t.numel() * t.element_size() >= size else INFO,
+            severity=WARNING if asks and t.numel() * t.element_size() >= size else INFO,
         )
 
 

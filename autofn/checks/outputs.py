@@ -123,13 +123,11 @@ def _blocked_gradients(subject: Subject, blocked: tuple[int, ...]) -> Grads:
 
 def non_differentiable_output(subject: Subject) -> Iterator[Finding]:
     """An output requires grad if, and only if, its gradient is used."""
-    inputs = subject.inputs()
-    if not positions(inputs):
-        raise NotImplementedError("no input requires grad")
+    watching.need_a_backward(subject)
     if subject.intent.surrogate:
         raise NotImplementedError("the gradient is declared a surrogate: what depends on what is the author's choice")
     with watching.marks() as marked, watching.seeded():
-        outputs = watching.tensors(subject.call(inputs))
+        outputs = watching.tensors(subject.call(subject.inputs()))
     slopes = _slopes(subject, len(outputs))
     for place, out in enumerate(outputs):
         if not (out.is_floating_point() or out.is_complex()) or slopes.get(place) is None:

@@ -62,6 +62,13 @@ def test_a_gradient_lost_only_where_an_input_is_frozen_is_counted():
     assert "too few" in messages("arity", function(product, backward), pair)[0]
 
 
+def test_a_none_for_an_argument_left_at_its_default_is_right():
+    def forward(ctx, x, k, offset=0.0):
+        return scale(ctx, x, k) + offset
+
+    assert not findings("arity", function(forward, lambda ctx, g: (g * ctx.k, None, None)), scaled)
+
+
 @pytest.mark.parametrize(
     "backward",
     [

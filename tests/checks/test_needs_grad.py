@@ -213,6 +213,20 @@ def test_what_is_prepared_for_nobody_is_found(forward, severities):
     assert [each.severity for each in findings("no-grad-saving", function(forward, by_saved), one)] == severities
 
 
+def test_a_forward_without_ctx_cannot_ask():
+    """As in PyTorch's own tutorial: what the backward needs is an output, which the caller drops."""
+
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0], output[1])
+
+    def backward(ctx, g, g_slope):
+        x, slope = ctx.saved_tensors
+        return g * slope + g_slope * 6 * x
+
+    planted = function(lambda x: (x**3, 3 * x**2), backward, setup_context=setup_context)
+    assert [each.severity for each in findings("no-grad-saving", lambda x: planted.apply(x)[0], one)] == ["info"]
+
+
 @pytest.mark.parametrize("forward", [through_numpy, by_a_kernel])
 def test_what_cannot_be_followed_is_not_judged(forward):
     assert outcome("no-grad-saving", function(forward, by_saved), one).status == "n/a"

@@ -159,6 +159,13 @@ def test_an_output_that_is_no_tensor_is_right():
         assert not findings(rule, planted, one)
 
 
+def test_what_refuses_autograd_grad_is_not_judged():
+    def run(x):
+        return torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=True)
+
+    assert outcome("non-differentiable-output", run, one).status == "n/a"
+
+
 RULES = ["unused-output", "none-grad", "non-differentiable-output"]
 
 
