@@ -10,6 +10,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,11 +23,11 @@ from .subject import Inputs, Subject, function_of, positions
 # Two results of the same formula in complex128.
 RTOL = 1e-8
 # Finite differences in complex128: they err by EPS**2 times a third derivative, and by 1e-16 / EPS of rounding.
-EPS, ATOL = 1e-6, 1e-4
+EPS, ATOL, INF = 1e-6, 1e-4, float("inf")
 # What a module says that deals with complex numbers; "complex" alone is an English word.
 SPEAKS = re.compile(
-    r"\bcomplex(32|64|128)\b|\bis_complex\b|\bconj(_physical)?\b|\.imag\b|\bview_as_(real|complex)\b"
-    r"|\bcomplex[- ](numbers?|values?|valued|inputs?|tensors?)\b",
+    r"\bcomplex(32|64|128)\b|\bc(float|double|half)\b|\bis_complex\b|\bconj(_physical)?\b|\bconjugate|\.imag\b"
+    r"|\bview_as_(real|complex)\b|\bcomplex[- ](number|value|input|output|tensor|gradient|product|argument|plane|z\b)",
     re.IGNORECASE,
 )
 FIX = "multiply grad_output by the conjugate of the derivative (.conj()), or refuse complex inputs in the forward"
@@ -44,9 +45,9 @@ def complex_gradient(subject: Subject) -> Iterator[Finding]:
         )
     if subject.compiled:
         raise NotImplementedError("torch.compile falls back to eager code for complex numbers")
-    severity = ERROR if _speaks_of_complex(subject) else INFO
+    claimed = _speaks_of_complex(subject)
     judged = False
-    for inputs in _complex_arguments(subject.inputs()):
+    for inputs, meant in _arguments(subject):
         weights = weights_of(subject, inputs)
         if weights is None:
             continue
@@ -54,23 +55,46 @@ def complex_gradient(subject: Subject) -> Iterator[Finding]:
         if found is None:
             continue
         judged = True
-        for told in found:
-            yield Finding(told.message, told.where, told.observed, told.expected, told.error, FIX, severity)
+        severity = ERROR if meant and claimed else INFO
+        yield from (replace(each, fix=FIX, severity=severity) for each in found)
         if found:
             return
     if not judged:
         raise NotImplementedError("complex inputs are refused, or the forward is not the reference's for them")
 
 
-def _complex_arguments(inputs: Inputs) -> Iterator[Inputs]:
-    """As given where they are complex already; else all differentiable ones made complex, then each alone."""
+def _arguments(subject: Subject) -> Iterator[tuple[Inputs, bool]]:
+    """The arguments as given where complex numbers are in them or come of them; else made complex, all or each alone.
+
+    The second of a pair is whether whoever means complex numbers means these: a mixture of real and complex arguments
+    is an offer of PyTorch's own operations only.
+    """
+    inputs = subject.inputs()
     places = positions(inputs)
-    if any(inputs[at].is_complex() for at in places):
-        yield inputs
+    plain = attempt(subject, copies(inputs))
+    outputs = plain.outputs if isinstance(plain, Result) else ()
+    if any(isinstance(t, torch.Tensor) and t.is_complex() for t in (*inputs, *outputs)):
+        yield inputs, True
         return
+    _need_right_for_real(subject, inputs, plain)
     for chosen in (places, *([at] for at in places if len(places) > 1)):
         if chosen:
-            yield tuple(_complex(t, at) if at in chosen else t for at, t in enumerate(copies(inputs)))
+            complexes = tuple(_complex(t, at) if at in chosen else t for at, t in enumerate(copies(inputs)))
+            yield complexes, chosen == places
+
+
+def _need_right_for_real(subject: Subject, inputs: Inputs, plain: Result | Raised) -> None:
+    """Raises NotImplementedError where the gradient is wrong already: that is not for want of a conjugate."""
+    weights = weights_of(subject, inputs)
+    if isinstance(plain, Raised) or weights is None:
+        raise NotImplementedError("it raises for real inputs")
+    if subject.reference is None:
+        wrong = bool(_by_differences(subject, inputs, weights))
+    else:
+        want = attempt(subject, copies(inputs), weights, subject.reference)
+        wrong = isinstance(want, Raised) or disagreement(plain, want, RTOL) is not None
+    if wrong:
+        raise NotImplementedError("the gradient is wrong for real inputs already")
 
 
 def _complex(t: torch.Tensor, seed: int) -> torch.Tensor:
@@ -124,7 +148,7 @@ def _by_differences(subject: Subject, inputs: Inputs, weights: Grads) -> list[Fi
     if subject.intent.mutates or isinstance(attempt(subject, copies(inputs)), Raised):
         return None
     try:
-        torch.autograd.gradcheck(subject.apply, inputs, eps=EPS, atol=ATOL, check_undefined_grad=False)
+        torch.autograd.gradcheck(subject.apply, inputs, eps=EPS, atol=ATOL, check_undefined_grad=False, nondet_tol=INF)
     except GradcheckError as error:
         return [Finding(f"gradcheck for {_kinds(inputs)}: {' '.join(str(error).split())[:400]}")]
     except Exception:  # gradcheck has demands of its own on a Function

@@ -8,7 +8,7 @@ from math import log2
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 
 from .subject import Inputs
 
@@ -57,14 +57,17 @@ def _foreseen(short: Counts, twice: Counts, longer: float) -> float:
     return elements + CALL * calls
 
 
-class _Work(TorchDispatchMode):
-    """Counts the elements that operations return, and the operations."""
+class _Work(TorchFunctionMode):
+    """Counts the elements that operations return, and the operations, as far as they are called from Python.
+
+    A TorchDispatchMode would see all of them, and import Dynamo: more than a second.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.elements = self.calls = 1
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
         tensors = found if isinstance(found, (tuple, list)) else (found,)
         self.elements += sum(t.numel() for t in tensors if isinstance(t, torch.Tensor))
