@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 
 from .comparing import allowed, difference
-from .pure import Pure, Tensors, pure, seeded, told
+from .pure import Pure, Tensors, pure, told
 from .rule import ERROR, FULL, INFO, WARNING, Finding, Rule, Seen
 from .subject import Subject
 
@@ -29,7 +29,7 @@ def other_device(subject: Subject) -> Iterator[Finding | Seen]:
     function = _on_cuda(subject)
     if torch.cuda.device_count() < 2:
         raise NotImplementedError("there is one CUDA device")
-    want = _forward_backward(function, function.leaves())
+    want = _expected(function)
     last = torch.device("cuda", torch.cuda.device_count() - 1)
     moved = _moved(function, last)
     with torch.cuda.device(0):
@@ -45,7 +45,7 @@ def other_device(subject: Subject) -> Iterator[Finding | Seen]:
 def side_stream(subject: Subject) -> Iterator[Finding | Seen]:
     """On a stream of its own, whose inputs are written late: a kernel on another stream would read them too early."""
     function = _on_cuda(subject)
-    want = _forward_backward(function, function.leaves())
+    want = _expected(function)
     stream = torch.cuda.Stream()
     late = tuple(torch.zeros_like(t) for t in function.leaves())
     torch.cuda.synchronize()
@@ -61,10 +61,9 @@ def side_stream(subject: Subject) -> Iterator[Finding | Seen]:
 def first_in_a_thread(subject: Subject) -> Iterator[Finding | Seen]:
     """A backward with a ready-made gradient as the first operation of a thread."""
     function = _on_cuda(subject)
-    want = _forward_backward(function, function.leaves())
+    want = _expected(function)
     leaves = tuple(t.requires_grad_() for t in function.leaves())
-    with seeded():
-        outputs = function(*leaves)
+    outputs = function(*leaves)
     answers: list[Results | Exception] = []
 
     def work() -> None:
@@ -89,7 +88,7 @@ def first_in_a_thread(subject: Subject) -> Iterator[Finding | Seen]:
 def synchronisation(subject: Subject) -> Iterator[Finding]:
     """Neither direction waits for the device, unless the reference does."""
     function = _on_cuda(subject)
-    _forward_backward(function, function.leaves())
+    _expected(function)
     leaves = tuple(t.requires_grad_() for t in function.leaves())
     reference = None if subject.reference is None else pure(subject, apply=subject.reference)
     error = _waits(function, leaves)
@@ -102,8 +101,7 @@ def synchronisation(subject: Subject) -> Iterator[Finding]:
 def cuda_graph(subject: Subject) -> Iterator[Finding | Seen]:
     """Captured in a CUDA graph, forward and backward give the values of other inputs when replayed."""
     function = _on_cuda(subject)
-    if subject.intent.random:
-        raise NotImplementedError("the Function is random: a replay draws other numbers")
+    _expected(function)
     fixed = tuple(t.requires_grad_() for t in function.leaves())
     _warm_up(function, fixed)
     graph = torch.cuda.CUDAGraph()
@@ -140,6 +138,8 @@ def _on_cuda(subject: Subject) -> Pure:
         raise NotImplementedError("checked on the CPU; ask for --device cuda")
     if subject.compiled:
         raise NotImplementedError("PyTorch generated its kernels")
+    if subject.intent.random:
+        raise NotImplementedError("the Function is random: two calls differ by design")
     return pure(subject)
 
 
@@ -152,14 +152,22 @@ def _moved(function: Pure, device: torch.device) -> Pure:
     return Pure(function.subject, inputs, function.places, function.kept, weights)
 
 
+def _expected(function: Pure) -> Results:
+    """The results on the current device and stream. Raises NotImplementedError where two calls differ."""
+    first, second = (_forward_backward(function, function.leaves()) for _ in range(2))
+    for mine, right in zip(first, second, strict=True):
+        if difference(mine, right, *allowed(function.subject, right.dtype, right)) is not None:
+            raise NotImplementedError("two calls differ")
+    return first
+
+
 def _forward_backward(function: Pure, leaves: Tensors) -> Results:
     """Outputs and gradients, each detached."""
     return _on_leaves(function, tuple(t.detach().requires_grad_() for t in leaves))
 
 
 def _on_leaves(function: Pure, leaves: Tensors) -> Results:
-    with seeded():
-        outputs = function(*leaves)
+    outputs = function(*leaves)
     return [out.detach() for out in outputs] + _backward(outputs, leaves, function.weights)
 
 
@@ -169,8 +177,6 @@ def _backward(outputs: Tensors, leaves: Tensors, weights: Tensors) -> Results:
 
 
 def _compared(function: Pure, how: str, got: Results, want: Results, fix: str) -> Iterator[Finding | Seen]:
-    if function.subject.intent.random:
-        return
     outputs = len(function.kept)
     for place, (mine, right) in enumerate(zip(got, want, strict=True)):
         where = f"output {function.kept[place]}" if place < outputs else f"gradient {place - outputs}"
