@@ -135,7 +135,8 @@ def held_after_backward(subject: Subject) -> Iterator[Finding]:
     """When a backward has freed its graph, the output alone may hold memory."""
     working(subject)
     with keeping_the_generators(), only_new_objects():
-        if min(_bytes_held(subject) for _ in range(2)) <= NUMBER_BYTES:
+        held = min(_bytes_held(subject) for _ in range(2))
+        if held <= 0:
             return
         inputs = subject.inputs()
         weights = forward(subject, inputs).weights
@@ -144,14 +145,13 @@ def held_after_backward(subject: Subject) -> Iterator[Finding]:
         one = Pass(inputs, subject.call(inputs), weights)
         one.backward()
         gc.collect()
-        tensors = new_tensors()
-    left = [t for t in without_gradients(tensors) if id(t) not in theirs | {id(out) for out in one.outputs}]
-    paths = [kept.path for node in own_nodes(one) for kept in kept_on(node, one.inputs)]
-    if left:
+        tensors = [t for t in new_tensors() if id(t) not in theirs | {id(out) for out in one.outputs}]
+    left = [t for t in without_gradients(tensors) if t.numel() > 1]
+    if left or (held > NUMBER_BYTES and not tensors):
         yield Finding(
-            "tensors stay alive after the backward, though nothing but the output is left of the call",
-            ", ".join(paths),
-            described(left),
+            f"{held} bytes stay allocated after the backward, though nothing but the output is left of the call",
+            ", ".join(kept.path for node in own_nodes(one) for kept in kept_on(node, one.inputs)),
+            described(left) if left else "memory that no tensor in Python explains",
             "nothing",
             fix=SAVE,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import random
 import warnings
 from collections import Counter
@@ -14,8 +15,8 @@ from typing import Any
 import torch
 
 from .passes import Pass, forward, keeping_the_generators, named_tensors, reseed, working
-from .rule import Finding, Rule
-from .subject import Inputs, Subject
+from .rule import ERROR, INFO, Finding, Rule
+from .subject import Inputs, Subject, differentiable
 
 ARGUMENT = (
     "make what needs a gradient an argument of apply and return its gradient; within a backward call "
@@ -27,26 +28,34 @@ SEEDS = (20, 21)
 
 @dataclass(frozen=True)
 class Setting:
-    """Something that holds for the whole thread or process: how to read it, and how to set it again."""
+    """Something that holds for the whole thread or process: how to read and to set it, and two values to begin with."""
 
     name: str
     read: Callable[[], Any]
     write: Callable[[Any], object]
+    values: tuple[Any, ...] = (False, True)
 
 
 def _set_deterministic(on: bool) -> None:
     torch._C._set_deterministic_algorithms(on, warn_only=False)  # the public one imports the compiler
 
 
+def _flushes_denormals() -> bool:
+    return float(torch.full((1,), 1e-310, dtype=torch.float64) * 1) == 0
+
+
+def _filters() -> list[Any]:
+    return list(warnings.filters)
+
+
 def _set_filters(filters: list[Any]) -> None:
-    warnings.filters[:] = filters  # type: ignore[index, misc]
+    warnings.filters[:] = filters  # type: ignore[index]
 
 
 SETTINGS = (
     Setting("the grad mode", torch.is_grad_enabled, torch.set_grad_enabled),
-    Setting("the default dtype", torch.get_default_dtype, torch.set_default_dtype),
-    Setting("the default device", torch.get_default_device, torch.set_default_device),
-    Setting("the number of threads", torch.get_num_threads, torch.set_num_threads),
+    Setting("the default dtype", torch.get_default_dtype, torch.set_default_dtype, (torch.float32, torch.float64)),
+    Setting("the number of threads", torch.get_num_threads, torch.set_num_threads, (1, 2)),
     Setting(
         "autocast on the CPU",
         lambda: torch.is_autocast_enabled("cpu"),
@@ -56,6 +65,7 @@ SETTINGS = (
         "the CPU's autocast dtype",
         lambda: torch.get_autocast_dtype("cpu"),
         lambda dtype: torch.set_autocast_dtype("cpu", dtype),
+        (torch.bfloat16, torch.float16),
     ),
     Setting(
         "autocast on CUDA",
@@ -64,60 +74,76 @@ SETTINGS = (
     ),
     Setting("anomaly mode", torch.is_anomaly_enabled, torch.set_anomaly_enabled),
     Setting("deterministic algorithms", torch.are_deterministic_algorithms_enabled, _set_deterministic),
-    Setting("the float32 matmul precision", torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
     Setting(
-        "the flushing of denormal numbers",
-        lambda: float(torch.full((1,), 1e-310, dtype=torch.float64) * 1) == 0,
-        torch.set_flush_denormal,
+        "the float32 matmul precision",
+        torch.get_float32_matmul_precision,
+        torch.set_float32_matmul_precision,
+        ("highest", "high"),
     ),
-    Setting("Python's warning filters", lambda: list(warnings.filters), _set_filters),
+    Setting("the flushing of denormal numbers", _flushes_denormals, torch.set_flush_denormal),
+    Setting("Python's warning filters", _filters, _set_filters, ([], [("default", None, UserWarning, None, 1)])),
 )
 
 
 def side_effects(subject: Subject) -> Iterator[Finding]:
     """Settings, generators and the gradients of all other tensors are after a call what they were before."""
-    working(subject)
-    with keeping_the_generators():
+    with keeping_the_generators(), _keeping_the_settings():
         yield from _settings_changed(subject)
+        working(subject)
         yield from _generators_reset(subject)
         yield from _gradients_touched(subject)
 
 
 @contextmanager
-def _settings_kept(changed: list[str]) -> Iterator[None]:
-    """Afterwards all settings are as before, and what was not is named in the list."""
+def _keeping_the_settings() -> Iterator[None]:
     before = [setting.read() for setting in SETTINGS]
     try:
         yield
     finally:
         for setting, was in zip(SETTINGS, before, strict=True):
-            if setting.read() != was:
-                changed.append(setting.name)
-                setting.write(was)
+            setting.write(was)
 
 
 def _settings_changed(subject: Subject) -> Iterator[Finding]:
-    for mode in (torch.no_grad, torch.enable_grad):
-        forwards: list[str] = []
-        backwards: list[str] = []
-        with mode():
-            inputs = subject.inputs()
-            flags = [t.requires_grad for _, t in named_tensors(inputs)]
-            with _settings_kept(forwards):
+    if subject.compiled:
+        return  # a compiled graph is compiled again for other settings
+    changed: dict[str, list[str]] = {"forward": [], "backward": []}
+    for setting in SETTINGS:
+        for phase in _phases_that_change(setting, subject):
+            changed[phase].append(setting.name)
+    inputs = subject.inputs()
+    flags = [t.requires_grad for _, t in named_tensors(inputs)]
+    subject.call(inputs)
+    if flags != [t.requires_grad for _, t in named_tensors(inputs)]:
+        changed["forward"].append("requires_grad of an argument")
+    for phase, names in changed.items():
+        if names:
+            yield Finding(
+                f"the {phase} changes {', '.join(names)} for all code after it",
+                phase,
+                fix="change it by a context manager, which restores it, or not at all",
+            )
+
+
+def _phases_that_change(setting: Setting, subject: Subject) -> list[str]:
+    """The phases after which it is not what it was, whichever of its two values that is."""
+    found = set()
+    for value in setting.values:
+        try:
+            with _keeping_the_settings():
+                inputs = subject.inputs()
+                setting.write(value)
                 outputs = subject.call(inputs)
-            if flags != [t.requires_grad for _, t in named_tensors(inputs)]:
-                forwards.append("requires_grad of an argument")
-            if mode is torch.enable_grad:
-                with _settings_kept(backwards):
+                if setting.read() != value:
+                    found.add("forward")
+                if any(map(differentiable, outputs)):
+                    setting.write(value)
                     Pass(inputs, outputs, subject.grad_outputs(outputs)).backward()
-        for phase, changed in (("forward", forwards), ("backward", backwards)):
-            if changed:
-                yield Finding(
-                    f"the {phase} changes {', '.join(changed)} for all code after it",
-                    phase,
-                    fix="change it by a context manager, which restores it, or not at all",
-                )
-                return
+                    if setting.read() != value:
+                        found.add("backward")
+        except Exception:  # it need not work in every setting
+            continue
+    return sorted(found)
 
 
 def _generators_reset(subject: Subject) -> Iterator[Finding]:
@@ -149,7 +175,7 @@ def _states() -> dict[str, str]:
     return {
         "PyTorch's generator": str(torch.get_rng_state().tolist()),
         "Python's generator": str(random.getstate()),
-        "NumPy's generator": str([str(part) for part in numpy.random.get_state(legacy=True)[1:]]),
+        "NumPy's generator": str(pickle.dumps(numpy.random.get_state())),
     }
 
 
@@ -184,15 +210,12 @@ def _leaves_alive() -> list[torch.Tensor]:
 
 @contextmanager
 def _gradients_kept(watched: list[torch.Tensor]) -> Iterator[None]:
-    """Afterwards every `.grad` is the object that it was, with its values."""
-    before = [(t.grad, None if t.grad is None else t.grad.detach().clone()) for t in watched]
+    """Afterwards every `.grad` is the object that it was."""
+    before = [t.grad for t in watched]
     try:
         yield
     finally:
-        for t, (grad, values) in zip(watched, before, strict=True):
-            if grad is not None and values is not None and not torch.equal(grad, values):
-                with torch.no_grad():
-                    grad.copy_(values)
+        for t, grad in zip(watched, before, strict=True):
             t.grad = grad
 
 
@@ -209,7 +232,10 @@ def _name(t: torch.Tensor, inputs: Inputs) -> str:
 
 
 def hook_fires_twice(subject: Subject) -> Iterator[Finding]:
-    """One backward through two calls: each leaf is accumulated into once, when all of its gradient is there."""
+    """One backward through two calls: each leaf is accumulated into once, when all of its gradient is there.
+
+    A hook of register_hook fires in an inner torch.autograd.grad too; that is worth knowing, and no error.
+    """
     working(subject)
     with keeping_the_generators():
         inputs = subject.inputs()
@@ -226,7 +252,7 @@ def hook_fires_twice(subject: Subject) -> Iterator[Finding]:
         finally:
             for handle in handles:
                 handle.remove()
-    for counts, kind in ((accumulated, "post-accumulate hook"), (fired, "hook")):
+    for counts, kind, severity in ((accumulated, "post-accumulate hook", ERROR), (fired, "hook", INFO)):
         place, most = max(counts.items(), key=lambda each: each[1], default=(0, 0))
         if most > 1:
             yield Finding(
@@ -236,6 +262,7 @@ def hook_fires_twice(subject: Subject) -> Iterator[Finding]:
                 f"{most} times",
                 "once",
                 fix=ARGUMENT,
+                severity=severity,
             )
             return
 
