@@ -14,22 +14,17 @@ from typing import Any
 from .asv import PHASES, WORKLOADS
 from .measure import isolated, run
 from .measure.lockstep import Effort
-from .measure.processes import START_S, Build, Processes
+from .measure.processes import START_S, Build, Processes, Seat
 from .measure.rows import Arm, Group
 from .records import ASV_JOURNAL, ASV_RESULTS, Journal, Record
 from .registry import COMPILED
 
-# dtypes: what is measured; budget_s: seconds a variant and phase, at most. Two generations of processes give no
-# interval: the quick profile shows the way, it decides nothing.
+# dtypes: what is measured; budget_s: seconds a variant and phase, at most; the rest is of an `Effort`. One server gives
+# no interval: the quick profile shows the way, it decides nothing.
 PROFILES: dict[str, dict[str, Any]] = {
-    "quick": {"dtypes": ["float32"], "budget_s": 0.05, "rounds": 4, "fewest_generations": 2},
-    "standard": {"dtypes": ["float32", "bfloat16"], "budget_s": 0.4, "rounds": 8, "fewest_generations": 6},
-    "full": {
-        "dtypes": ["float32", "bfloat16", "float64", "float16"],
-        "budget_s": 2.0,
-        "rounds": 10,
-        "fewest_generations": 8,
-    },
+    "quick": {"dtypes": ["float32"], "budget_s": 0.05, "rounds": 4, "servers": 1},
+    "standard": {"dtypes": ["float32", "bfloat16"], "budget_s": 0.1, "rounds": 6, "servers": 4},
+    "full": {"dtypes": ["float32", "bfloat16", "float64", "float16"], "budget_s": 2.0, "rounds": 10, "servers": 8},
 }
 
 
@@ -80,7 +75,7 @@ def _measure(
 ) -> str:
     """Measures what the journal lacks. Returns why cases that are not in it are not there."""
     with Processes() as processes:
-        known = processes.server(build).ask({"do": "describe", "function": function}, START_S)
+        known = processes.server(Seat(build)).ask({"do": "describe", "function": function}, START_S)
         if not known:
             return f"this commit has no Function {function}"
         if known["version"] != version:
@@ -102,13 +97,7 @@ def _lockstep(
 ) -> Callable[[run.Task, Any], Iterable[Record]]:
     def measure(task: run.Task, rows: Any) -> Iterable[Record]:
         whole = effort["budget_s"] * len(task.arms) * len(PHASES)
-        chosen = Effort(
-            whole,
-            rounds=effort["rounds"],
-            fewest_generations=effort["fewest_generations"],
-            # Two generations give no interval anyhow.
-            fresh_servers=effort["fewest_generations"] > 2,
-        )
+        chosen = Effort(whole, rounds=effort["rounds"], servers=effort["servers"])
         return isolated.measure(processes, build, rows, task.arms, chosen)
 
     return measure

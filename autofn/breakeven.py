@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 VARIANTS = ("python", "fused", "cpp")
 # What one curve over sizes shares; each ratio on it is one of a single run.
-CURVE = ["function", "dtype", "device", "phase", "machine", "threads", "allocator", "cache"]
+CURVE = ["function", "dtype", "device", "phase", "machine", "threads", "allocator", "cache", "way"]
 NONE = "none"
 COLUMNS = (
     *CURVE, "first", "second", "result", "elements", "after", "before", "faster_below", "faster_above",

@@ -148,7 +148,7 @@ class Journal:
 
 def last_of_each(records: Iterable[Record]) -> list[Record]:
     """Without those that a run made again: a group that a kill cut short is measured anew as a whole."""
-    said = (*REQUIRED, "machine", "commit", "run")
+    said = (*REQUIRED, "machine", "commit", "run", "protocol", "cache")
     return list({tuple(getattr(record, name) for name in said): record for record in records}.values())
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import pandas as pd
 
+from .measure.protocols import way_of
 from .records import (
     ASV_JOURNAL,
     ASV_RESULTS,
@@ -64,13 +65,14 @@ def load(root: str | Path = ".", *, sources: Sequence[str] = ("asv", "runs")) ->
 
 
 def frame(records: Iterable[Record], files: Sequence[str] | None = None) -> pd.DataFrame:
-    """Records as a frame. Missing numbers are NaN, `date` is a UTC timestamp."""
+    """Records as a frame. Missing numbers are NaN, `date` is a UTC timestamp, `way` is the protocol's."""
     found = pd.DataFrame([asdict(record) for record in records], columns=list(COLUMNS))
     for column in ("value", "low", "high"):
         found[column] = pd.to_numeric(found[column]).astype("float64")
     for column in ("number", "processes", "threads"):
         found[column] = pd.to_numeric(found[column]).astype("Int64")
     found["date"] = pd.to_datetime(found["date"], utc=True, format="ISO8601", errors="coerce")
+    found["way"] = found["protocol"].map(way_of)
     found["file"] = list(files) if files is not None else ""
     return found
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import pandas as pd
 
-from .measure.statistics import Estimate, ratio
+from .measure.statistics import Estimate, Nested, ratio
 from .measure.verdict import Verdict, judge
 from .records import is_ceiling
 
 # A ratio is only taken between rows that share all of these.
-TOGETHER = ["function", "workload", "dtype", "device", "phase", "machine", "commit", "run", "source"]
+TOGETHER = [
+    "function", "workload", "dtype", "device", "phase", "machine", "commit", "run", "source", "protocol", "cache"
+]  # fmt: skip
 COLUMNS = ("speedup", "speedup_low", "speedup_high", "floor", "smallest_effect")
 
 
 def add_speedups(results: pd.DataFrame, baseline: str = "eager") -> pd.DataFrame:
     """The `time_s` rows with columns speedup, speedup_low, speedup_high, verdict, floor and smallest_effect.
 
-    Rows of one run that hold raw samples are paired by round. Over several processes the interval is one over processes
+    Rows of one run that hold raw samples are paired by round. Over several processes the interval is one over servers
     and there is a verdict: faster, slower, same or cannot tell, against the floor, which is what two arms of the
     baseline differ by. In one process the interval is that process's, and there is no verdict. Without samples the
     speedup is the ratio of the medians, without an interval. NaN where there is no baseline or no time.
@@ -42,14 +46,13 @@ def _key(row: Any) -> tuple[str, ...]:
 def _verdict(base: Any, row: Any) -> Verdict:
     if base is None or pd.isna(base.value) or pd.isna(row.value):
         return _without_verdict(Estimate(math.nan, None, None))
-    generations = row.detail.get("generations")
-    together = generations == base.detail.get("generations")
-    if generations and together:
-        mine, theirs = _split(row.samples, generations), _split(base.samples, generations)
+    together = _shape(row) == _shape(base)
+    if _shape(row) and together:
         if row.variant == base.variant:
             return _without_verdict(Estimate(1.0, None, None))
         if "again" in base.detail:
-            return judge(theirs, _split(base.detail["again"], generations), mine)
+            theirs, again = _nested(base, base.samples), _nested(base, base.detail["again"])
+            return judge(theirs, again, _nested(row, row.samples))
     if together and len(base.samples) == len(row.samples) > 0:
         return _without_verdict(ratio(base.samples, row.samples))
     return _without_verdict(Estimate(base.value / row.value, None, None))
@@ -59,10 +62,17 @@ def _without_verdict(speedup: Estimate) -> Verdict:
     return Verdict("", speedup, math.nan, None)
 
 
-def _split(samples: Any, generations: list[int]) -> list[list[float]]:
-    """Flat samples as a list a generation."""
-    found, begin = [], 0
-    for count in generations:
-        found.append(list(samples[begin : begin + count]))
-        begin += count
-    return found
+def _shape(row: Any) -> list[list[int]]:
+    """A list a server of the number of samples of each generation; [] where all samples are one process's.
+
+    Before servers were noted down each generation had one of its own.
+    """
+    generations = iter(row.detail.get("generations", ()))
+    servers = row.detail.get("servers", [1] * len(row.detail.get("generations", ())))
+    return [list(islice(generations, count)) for count in servers]
+
+
+def _nested(row: Any, samples: Sequence[float]) -> Nested:
+    """Flat samples as a list a server of a list a generation."""
+    waiting = iter(samples)
+    return [[list(islice(waiting, count)) for count in generations] for generations in _shape(row)]

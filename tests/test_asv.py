@@ -174,7 +174,7 @@ def sampled(tmp_path, monkeypatch):
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
     monkeypatch.setitem(
-        asv_run.PROFILES, "quick", {"dtypes": ["float32"], "budget_s": 0.01, "rounds": 2, "fewest_generations": 1}
+        asv_run.PROFILES, "quick", {"dtypes": ["float32"], "budget_s": 0.01, "rounds": 2, "servers": 1}
     )
 
     def run(name, version="1"):

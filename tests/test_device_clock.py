@@ -21,7 +21,8 @@ from autofn.case import Key, prepare
 from autofn.measure import device_clock, phases
 from autofn.measure.device_clock import CudaClock, clock_of
 from autofn.measure.device_state import State, Watched, detail, read_nvml, throttles, watched
-from autofn.measure.ways import CACHE, protocol, samplers
+from autofn.measure.protocols import CACHE, protocol, way_of
+from autofn.measure.ways import samplers
 from autofn.registry import PHASES
 
 FORWARD_S, BACKWARD_S, FLUSH_S = 1.0, 100.0, 1e6
@@ -352,6 +353,8 @@ def test_an_unknown_way_is_named_with_the_ones_there_are():
 def test_the_wall_keeps_its_protocol_and_the_others_name_theirs():
     found = [protocol(way, "calls/1") for way in CACHE]
     assert found == ["calls/1", "calls/1+events-warm/1", "calls/1+events-cold/1", "calls/1+graph/1"]
+    assert list(map(way_of, found)) == list(CACHE)
+    assert way_of("") == "wall"
 
 
 def test_a_device_clock_serves_the_wall_too(watch, monkeypatch):

@@ -216,9 +216,8 @@ def isolated_rows(tmp_path_factory):
         patch.setattr("autofn.measure.lockstep.COMPILE_S", 4.0)
         patch.setattr("autofn.measure.lockstep.ANSWER_S", 4.0)
         with processes.Processes() as running:
-            servers = running._servers
-            found = list(isolated.measure(running, build, rows, arms, Effort(1.0, rounds=5)))
-            pids = [process.pid for process, _ in servers.values()]
+            found = list(isolated.measure(running, build, rows, arms, Effort(1.0, rounds=5, servers=4)))
+            pids = [server.process.pid for server in running.servers.values()]
     assert len(found) == len(arms) * rows.per_arm
     return found, pids
 
@@ -238,7 +237,9 @@ def test_the_arms_beside_those_are_measured_in_several_processes(isolated_rows, 
     times = [record for record in mine if record.metric == "time_s"]
     assert {record.phase for record in times} == {"forward", "backward"}
     for time in times:
-        assert time.processes == len(time.detail["generations"]) >= 6
+        assert time.processes == len(time.detail["generations"]) == sum(time.detail["servers"])
+        assert len(time.detail["servers"]) == 4
+        assert len(set(time.detail["servers"])) == 1, "every server gives as many generations"
         assert len(time.samples) == sum(time.detail["generations"])
         assert time.low <= time.value <= time.high
     base = [r for r in isolated_rows[0] if r.variant == "eager" and r.metric == "time_s"]

@@ -54,13 +54,13 @@ def test_two_arms_of_the_same_code_differ_by_little_and_both_are_kept(measured):
     for row in measured[(measured["metric"] == "time_s") & (measured["variant"] == "eager")].itertuples():
         again = row.detail["again"]
         assert len(again) == len(row.samples) == sum(row.detail["generations"])
-        assert median(again) == pytest.approx(median(row.samples), rel=0.1)
+        assert median(again) == pytest.approx(median(row.samples), rel=0.2)
 
 
-def test_each_generation_is_a_process_and_the_fewest_make_an_interval(measured):
-    times = measured[measured["metric"] == "time_s"]
-    assert (times["processes"] >= 6).all()
-    assert all(len(row.detail["generations"]) == row.processes for row in times.itertuples())
+def test_each_generation_is_a_process_of_one_of_six_servers(measured):
+    for row in measured[measured["metric"] == "time_s"].itertuples():
+        assert len(row.detail["servers"]) == 6
+        assert row.processes == sum(row.detail["servers"]) == len(row.detail["generations"]) >= 6
 
 
 def test_denormal_inputs_are_said(measured):

@@ -9,7 +9,8 @@ import pytest
 import torch
 from support import Clock, case_of, make_spec
 
-from autofn.measure.phases import POOL, PROTOCOL, SAMPLE
+from autofn.measure.phases import POOL, SAMPLE
+from autofn.measure.protocols import IN_PROCESS, LOCKSTEP
 from autofn.registry import PHASES
 
 FORWARD_S, BACKWARD_S = 1.0, 100.0
@@ -68,7 +69,7 @@ every_phase = pytest.mark.parametrize("phase", PHASES)
 
 
 def test_every_phase_is_sampled_by_a_protocol_and_expected_here():
-    assert set(SAMPLE) == set(PROTOCOL) == set(EXPECTED) == set(PHASES)
+    assert set(SAMPLE) == set(IN_PROCESS) == set(LOCKSTEP) == set(EXPECTED) == set(PHASES)
 
 
 @every_phase

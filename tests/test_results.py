@@ -75,7 +75,7 @@ def load(root, **options):
 def test_without_results_there_is_an_empty_frame_with_its_columns(tmp_path):
     found = load(tmp_path)
     assert len(found) == 0
-    assert list(found.columns) == [*COLUMNS, "file"]
+    assert list(found.columns) == [*COLUMNS, "way", "file"]
     assert isinstance(found["date"].dtype, pd.DatetimeTZDtype)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from autofn import results
 from autofn.measure.statistics import estimate
+from autofn.measure.verdict import judge
 from autofn.records import FAILED, Record
 from autofn.speedups import add_speedups
 
@@ -56,7 +57,9 @@ def test_unequal_numbers_of_rounds_are_not_paired():
     assert math.isnan(row.speedup_low)
 
 
-APART = ["function", "workload", "dtype", "device", "phase", "machine", "commit", "run", "source"]
+APART = [
+    "function", "workload", "dtype", "device", "phase", "machine", "commit", "run", "source", "protocol", "cache"
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("field", APART)
@@ -144,5 +147,29 @@ def test_processes_that_do_not_correspond_are_not_paired(rounds, processes):
     flat, split = generations(1.0, rounds, processes)
     base = record(samples=flat, detail={"generations": split, "again": list(flat)})
     row = speedups(base, mine)["cpp"]
+    assert row.verdict == ""
+    assert math.isnan(row.speedup_low)
+
+
+def test_generations_of_one_server_are_one_value_of_the_interval():
+    # Each server has a ratio of its own, which its three generations agree on.
+    ratios = [1.9, 2.0, 2.1, 1.95, 2.05, 2.0]
+    detail = {"generations": [4] * 18, "servers": [3] * 6}
+    mine = tuple(1 / own for own in ratios for _ in range(12))
+    base = record(samples=(1.0,) * 72, detail={**detail, "again": [1.0] * 72})
+    row = speedups(base, record("cpp", 0.5, samples=mine, detail=detail))["cpp"]
+    want = judge([[[1.0]]] * 6, [[[1.0]]] * 6, [[[1 / own]] for own in ratios]).speedup
+    assert (row.speedup, row.speedup_low, row.speedup_high) == pytest.approx((want.value, want.low, want.high))
+    # As if all were independent, as before servers were noted down.
+    alone = speedups(
+        record(samples=base.samples, detail={"generations": [4] * 18, "again": [1.0] * 72}),
+        record("cpp", 0.5, samples=mine, detail={"generations": [4] * 18}),
+    )["cpp"]
+    assert alone.speedup_low > row.speedup_low
+
+
+def test_generations_of_other_servers_are_not_paired():
+    base = record(samples=(1.0,) * 24, detail={"generations": [4] * 6, "servers": [1] * 6, "again": [1.0] * 24})
+    row = speedups(base, record("cpp", samples=(0.5,) * 24, detail={"generations": [4] * 6, "servers": [2] * 3}))["cpp"]
     assert row.verdict == ""
     assert math.isnan(row.speedup_low)

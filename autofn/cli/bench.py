@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DTYPES = ("float32",)
+TABLE = ["function", "workload", "dtype"]
 # Above these the machine was doing something else: a tenth of a core, and three times the floor of a quiet machine.
 BUSY_CORES, UNSTEADY_FLOOR = 0.1, 0.015
 VERDICT_MARKS = {
@@ -38,6 +39,10 @@ def bench_command(
     isolate: Annotated[bool, typer.Option(help="A process of its own for each variant, or this one.")] = True,
     dynamic: Annotated[bool, typer.Option("--dynamic", help="Compile for any sizes, not for the case's.")] = False,
     allocator: Annotated[str, typer.Option("--allocator", help="settled (keeps freed pages) or stock.")] = "settled",
+    way: Annotated[
+        list[str] | None,
+        typer.Option("--way", help="wall, events-warm, events-cold, graph; repeatable. All that the device has."),
+    ] = None,
     instructions: Annotated[
         bool, typer.Option("--instructions", help="Also count instructions a call, inside Valgrind: a minute more.")
     ] = False,
@@ -61,13 +66,14 @@ def bench_command(
         raise ValueError(f"--allocator: must be settled or stock, got {allocator!r}")
     run.check_threads(threads)
     tasks = selection.tasks(functions, variants=variant, workloads=workload, dtypes=dtype or DTYPES, devices=[device])
-    phases = selection.phases(phase)
+    phases, ways = selection.phases(phase), selection.ways(way, device) if isolate and not quick else way
     effort: dict[str, Any] = {
         "threads": threads,
         "budget_s": budget / 10 if quick else budget,
         "isolate": isolate and not quick,
         "allocator": allocator,
         "dynamic": dynamic,
+        "ways": ways,
     }
     commit = machine.commit()
     asked = [(str(task.group), [arm.variant for arm in task.arms]) for task in tasks]
@@ -98,19 +104,21 @@ def _print(times: pd.DataFrame, everything: pd.DataFrame) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from ..measure.protocols import WALL
     from ..records import OK
     from ..reporting.units import quantity
 
     console = Console()
     new = everything[everything["metric"] == "saved_new_bytes"]
-    saved = new.set_index(["function", "workload", "dtype", "variant"])["value"].to_dict()
+    saved = new.set_index([*TABLE, "variant"])["value"].to_dict()
     counts = everything[everything["metric"] == "instructions"]
-    for (function, workload, dtype), group in times.groupby(["function", "workload", "dtype"], sort=False):
+    for (function, workload, dtype, way), group in times.groupby([*TABLE, "way"], sort=False):
         phases = list(dict.fromkeys(group["phase"]))
         columns = ["Variant", *phases, "new saved bytes"]
         if len(counts):
             columns.append(f"instructions: {' / '.join(phases)}")
-        table = Table(*columns, title=f"{function} {workload} {dtype}", title_justify="left")
+        title = f"{function} {workload} {dtype}" + (f" {way}" if way != WALL else "")
+        table = Table(*columns, title=title, title_justify="left")
         for variant, rows in group.groupby("variant", sort=False):
             by_phase = {row.phase: row for row in rows.itertuples()}
             cells = [_time_cell(by_phase[phase]) if phase in by_phase else "n/a" for phase in phases]
@@ -121,7 +129,7 @@ def _print(times: pd.DataFrame, everything: pd.DataFrame) -> None:
                 cells.append(_instructions(counts[(counts[list(said)] == list(said.values())).all(axis=1)], phases))
             table.add_row(str(variant), *cells)
         console.print(table)
-    for row in times[times["status"] != OK].drop_duplicates(["function", "variant", "reason"]).itertuples():
+    for row in times[times["status"] != OK].drop_duplicates(["function", "variant", "way", "reason"]).itertuples():
         console.print(f"{row.function} ({row.variant}) {row.status}: {escape(str(row.reason))}", highlight=False)
     for warning in _warnings(times):
         console.print(f"[yellow]{escape(warning)}[/]", highlight=False)
@@ -140,6 +148,11 @@ def _warnings(times: pd.DataFrame) -> list[str]:
     floor = times["floor"].max()
     if floor > UNSTEADY_FLOOR:
         found.append(f"unsteady machine: two arms of eager may differ by up to {math.expm1(2 * floor):.0%} in this run")
+    throttled = times[[bool(detail.get("throttled")) for detail in times["detail"]]]
+    if len(throttled):
+        causes = sorted({cause for detail in throttled["detail"] for cause in detail["throttle"]})
+        share = sum(len(detail["throttled"]) for detail in throttled["detail"]) / sum(map(len, times["samples"]))
+        found.append(f"unsteady device: {share:.0%} of the samples were taken while throttled by {', '.join(causes)}")
     slow = times[[bool(detail.get("denormal_inputs")) for detail in times["detail"]]]
     for function, workload in dict.fromkeys(zip(slow["function"], slow["workload"], strict=True)):
         found.append(f"{function} {workload}: inputs hold denormal numbers, on which arithmetic may be much slower")
@@ -150,8 +163,8 @@ def _meaning(times: pd.DataFrame) -> str:
     """What the numbers of the tables are."""
     if (times["processes"] > 1).any():
         return (
-            "Medians over processes; ± half the 95 % interval; x is the speedup over eager, paired by round. A verdict "
-            "stands where the interval lies beyond half of what two arms of eager may differ by; ? is: cannot tell."
+            "Means over interpreters; ± half the 95 % interval; x is the speedup over eager, paired by round. A "
+            "verdict stands where the interval lies beyond half of what two arms of eager may differ by; ? is: cannot tell."
         )
     return (
         "Medians; ± half the 95 % interval; x is the speedup over eager, paired by round. All samples come from one "

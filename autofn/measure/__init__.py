@@ -28,14 +28,16 @@ def bench(
     isolate: bool = True,
     allocator: str = "settled",
     dynamic: bool = False,
+    ways: Sequence[str] | None = None,
 ) -> pd.DataFrame:
     """Times and saved bytes of all variants side by side, as the tidy frame of `autofn.results`.
 
     None means all; phases by default forward, backward and forward_backward. budget_s: seconds a variant and phase; a
     group ends earlier when all its ratios are known to 2 %. isolate: each variant in processes of its own, so that
     intervals and verdicts hold beyond one process; false samples in this process. allocator: "settled" or "stock".
-    dynamic: compiled variants are compiled for any sizes instead of those of the case. Raises LookupError for unknown
-    names, ValueError for too many threads.
+    dynamic: compiled variants are compiled for any sizes instead of those of the case. ways: how a device's time is
+    taken, by default in all ways that the device has. Raises LookupError for unknown names, ValueError for too many
+    threads.
     """
     from .. import results
     from ..records import Journal
@@ -46,7 +48,7 @@ def bench(
         conditions = {"source": "bench", "run": run.run_id(), "commit": machine.commit()}
         found = measure_tasks(
             chosen, selection.phases(phases), Journal(Path(folder) / "bench.jsonl"), conditions=conditions,
-            threads=threads, budget_s=budget_s, isolate=isolate, allocator=allocator, dynamic=dynamic,
+            threads=threads, budget_s=budget_s, isolate=isolate, allocator=allocator, dynamic=dynamic, ways=ways,
         )  # fmt: skip
         return results.frame(found)
 
@@ -62,15 +64,19 @@ def measure_tasks(
     isolate: bool = True,
     allocator: str = "settled",
     dynamic: bool = False,
+    ways: Sequence[str] | None = None,
     progress: Progress = lambda done, total, label: None,
 ) -> list[Record]:
     """What `bench` does with a journal: measures what it lacks, and returns all of its records.
 
     Among them is what the machine reaches, as rows of "ceiling": `records.is_ceiling` tells them apart.
     """
-    from . import machine, run
+    from . import machine, run, selection
+    from .protocols import IN_PROCESS, WALL
 
     run.check_threads(threads)
+    if set(ways or ()) - {WALL} and not isolate:
+        raise ValueError(f"ways: {', '.join(ways or ())} need processes of their own; leave out --quick, --no-isolate")
     if dynamic and not isolate:
         raise ValueError("dynamic: needs processes of their own; leave out --quick and --no-isolate")
     _measure_ceilings(tasks, threads, journal, conditions)
@@ -83,8 +89,9 @@ def measure_tasks(
 
     if not isolate:
         return run.execute(
-            tasks, phases, _in_this_process(threads, budget_s), journal, conditions=fields, progress=progress
-        )
+            tasks, phases, _in_this_process(threads, budget_s), journal, conditions=fields, protocols=IN_PROCESS,
+            progress=progress,
+        )  # fmt: skip
     from . import isolated
     from .lockstep import Effort
     from .processes import Build, Processes
@@ -96,10 +103,11 @@ def measure_tasks(
             tasks,
             phases,
             lambda task, rows: isolated.measure(
-                processes, build, rows, task.arms, Effort(budget_s * len(task.arms) * len(phases))
+                processes, build, rows, task.arms, Effort(budget_s * len(task.arms) * len(phases) * len(rows.ways))
             ),
             journal,
             conditions=fields,
+            ways=lambda group: selection.ways(ways, group.device),
             progress=progress,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -68,6 +68,11 @@ class Watched:
     seconds: float
     before: State
     after: State
+
+
+def from_message(message: Mapping[str, Any]) -> Watched:
+    """What was watched in another process, from its fields as plain data."""
+    return Watched(message["seconds"], State(**message["before"]), State(**message["after"]))
 
 
 def watched(sample: Callable[[Case, int, DeviceClock], float], case: Case, number: int, clock: DeviceClock) -> Watched:

@@ -12,6 +12,7 @@ from .. import compiled
 from ..case import Case, prepare
 from ..records import FAILED, UNAVAILABLE, Record
 from . import phases, sampling
+from .protocols import WALL
 from .rows import Arm, Rows
 from .saved import ledger, saved_bytes, saved_new_bytes
 from .statistics import estimate
@@ -96,14 +97,14 @@ def _time(
         arms[variant] = sample, sampling.calls_per_sample(sampling.warm_up(sample))
     for variant, samples in sampling.interleave(arms, budget_s).items():
         if variant in failures:
-            yield rows.record(variant, phase, "time_s", "s", status=FAILED, reason=failures[variant])
+            yield rows.time(variant, phase, WALL, status=FAILED, reason=failures[variant])
             continue
         found_time = estimate(samples.times_s)
         compilation = ready[variant].compilation
-        yield rows.record(
-            variant, phase, "time_s", "s",
+        yield rows.time(
+            variant, phase, WALL,
             value=found_time.value, low=found_time.low, high=found_time.high, samples=samples.times_s,
-            number=samples.number, processes=1, protocol=phases.PROTOCOL[phase],
+            number=samples.number, processes=1,
             detail={"compiled": dict(compilation)} if compilation else {},
         )  # fmt: skip
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from ..records import FAILED, UNAVAILABLE, Record
+from . import device_state
 from .lockstep import ArmSpec, Effort, Lockstep, Outcome, Times
 from .processes import Build, Processes
 from .rows import Arm, Rows
@@ -16,13 +17,6 @@ from .statistics import over_processes, ratio_over_processes
 BASELINE, AGAIN = "eager", "eager again"
 # Ratios with intervals of at most this fraction are narrow enough to stop before the budget is spent.
 NARROW = 0.02
-# How the samples of a phase were taken; results of different protocols do not compare.
-PROTOCOL = {
-    "forward": "lockstep-calls/2",
-    "backward": "lockstep-fresh-graphs/2",
-    "forward_backward": "lockstep-grad-none/2",
-    "inference": "lockstep-no-grad/2",
-}
 
 
 def measure(processes: Processes, build: Build, rows: Rows, arms: Sequence[Arm], effort: Effort) -> Iterator[Record]:
@@ -30,7 +24,8 @@ def measure(processes: Processes, build: Build, rows: Rows, arms: Sequence[Arm],
     specs = [ArmSpec(arm.variant, rows.group.key(arm.variant), build, arm.compiled, memory=True) for arm in arms]
     if any(arm.variant == BASELINE for arm in arms):
         specs.append(ArmSpec(AGAIN, rows.group.key(BASELINE), build))
-    outcome = Lockstep(processes, specs, rows.phases, replace(effort, enough=partial(_narrow, NARROW))).run()
+    effort = replace(effort, enough=partial(_narrow, NARROW))
+    outcome = Lockstep(processes, specs, rows.phases, effort, rows.ways).run()
     for arm in arms:
         status, reason = _why_not(arm, outcome)
         if status:
@@ -42,16 +37,17 @@ def measure(processes: Processes, build: Build, rows: Rows, arms: Sequence[Arm],
             yield from rows.no_memory(arm.variant, FAILED, outcome.no_memory[arm.variant])
         yield from rows.first_calls(arm.variant, outcome.prepared[arm.variant]["first_call_s"])
         for phase in rows.phases:
-            yield _time(rows, arm, phase, outcome)
+            for way in rows.ways:
+                yield _time(rows, arm, phase, way, outcome)
 
 
 def _narrow(fraction: float, times: Times) -> bool:
     """Whether the ratio of every arm to the baseline has an interval of at most +-`fraction`."""
-    for (arm, phase), generations in times.items():
-        base = times.get((BASELINE, phase))
+    for (arm, phase, way), servers in times.items():
+        base = times.get((BASELINE, phase, way))
         if base is None or arm == BASELINE:
             continue
-        found = ratio_over_processes(base, generations)
+        found = ratio_over_processes(base, servers)
         if found.low is None or found.high is None or found.high / found.low > (1 + fraction) ** 2:
             return False
     return True
@@ -68,10 +64,17 @@ def _why_not(arm: Arm, outcome: Outcome) -> tuple[str, str]:
     return "", ""
 
 
-def _time(rows: Rows, arm: Arm, phase: str, outcome: Outcome) -> Record:
-    generations = outcome.times[arm.variant, phase]
-    found = over_processes(generations)
-    detail: dict[str, Any] = {"generations": [len(samples) for samples in generations]}
+def _time(rows: Rows, arm: Arm, phase: str, way: str, outcome: Outcome) -> Record:
+    cell = arm.variant, phase, way
+    if cell not in outcome.times:
+        return rows.time(*cell, status=UNAVAILABLE, reason=outcome.no_way[cell])
+    servers = outcome.times[cell]
+    found = over_processes(servers)
+    # How the flat samples fall into generations, and these into servers.
+    detail: dict[str, Any] = {
+        "generations": [len(samples) for generations in servers for samples in generations],
+        "servers": [len(generations) for generations in servers],
+    }
     prepared = outcome.prepared[arm.variant]
     if arm.compiled:
         detail["compiled"] = prepared["compilation"]
@@ -79,15 +82,17 @@ def _time(rows: Rows, arm: Arm, phase: str, outcome: Outcome) -> Record:
         detail["denormal_inputs"] = prepared["denormal_inputs"]
     if outcome.others_busy is not None:
         detail["others_busy"] = outcome.others_busy
-    if arm.variant == BASELINE and (AGAIN, phase) in outcome.times:
-        detail["again"] = _flat(outcome.times[AGAIN, phase])
-    return rows.record(
-        arm.variant, phase, "time_s", "s",
-        value=found.value, low=found.low, high=found.high, samples=tuple(_flat(generations)),
-        number=outcome.numbers[str(rows.group.key(arm.variant)), phase], processes=len(generations),
-        protocol=PROTOCOL[phase], detail=detail,
+    if arm.variant == BASELINE and (AGAIN, phase, way) in outcome.times:
+        detail["again"] = _flat(outcome.times[AGAIN, phase, way])
+    states = [state for state in _flat(outcome.states[cell]) if state is not None]
+    if states:
+        detail |= device_state.detail(list(map(device_state.from_message, states)))
+    return rows.time(
+        *cell, value=found.value, low=found.low, high=found.high, samples=tuple(_flat(servers)),
+        number=outcome.numbers[str(rows.group.key(arm.variant)), phase, way], processes=len(detail["generations"]),
+        detail=detail,
     )  # fmt: skip
 
 
-def _flat(generations: Sequence[Sequence[float]]) -> list[float]:
-    return [value for samples in generations for value in samples]
+def _flat(servers: Sequence[Sequence[Sequence[Any]]]) -> list[Any]:
+    return [value for generations in servers for samples in generations for value in samples]

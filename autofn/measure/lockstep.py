@@ -2,27 +2,35 @@
 
 An arm is one variant of one build in processes of its own, so one that crashes or hangs costs only itself. The
 coordinator lets the arms take their samples in turn, in random order inside each round, so that drift hits all alike;
-an idle arm blocks on its socket. After some rounds all arms are replaced by fresh processes, a new generation: the
-process is the sampling unit.
+an idle arm blocks on its socket. After some rounds all arms are replaced by fresh processes, a new generation. The
+generations are forked from several servers, interpreters that share nothing: what generations of one server have in
+common is seen as a difference between servers. What is prepared is prepared on all cores, what is sampled alone.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
 
 from ..records import Key
 from .channel import Message
-from .machine import others_busy
-from .processes import ANSWER_S, COMPILE_S, ArmError, Build, Processes, UnavailableError, Worker
+from .machine import cores, others_busy
+from .processes import ANSWER_S, COMPILE_S, ArmError, Build, Processes, Seat, UnavailableError, Worker
+from .protocols import WALL
 from .sampling import calls_per_sample
 
-Times = dict[tuple[str, str], list[list[float]]]
-"""(arm, phase) -> a list a generation -> seconds a call, one a round. Round i of two arms is a pair."""
+Cell = tuple[str, str, str]
+"""(arm, phase, way)."""
+Times = dict[Cell, list[list[list[float]]]]
+"""A list a server of a list a generation of seconds a call, one a round. Round i of two arms is a pair."""
 
+Value = TypeVar("Value")
 
 HERE = Build()
 
@@ -37,23 +45,25 @@ class ArmSpec:
     compiled: bool = False
     memory: bool = False
 
+    def seat(self, number: int) -> Seat:
+        return Seat(self.build, number, self.key.device)
+
 
 @dataclass(frozen=True)
 class Effort:
     """How long to go on.
 
-    budget_s: seconds for all arms and phases together, forking and warming included, compiling not. rounds: samples of
-    an arm and phase in each generation. enough: asked after each generation beyond the fewest; true ends the run early.
-    fresh_servers: a new interpreter for each generation. Forks of one interpreter share its layout, and ratios differed
-    by 10 % between interpreters whose own forks agreed to 1 %; without this an interval is that of one interpreter.
+    A pass is a generation of each server, in random order: a disturbance of some seconds then hits one generation of
+    several servers, not all of one. budget_s: seconds of passes; none begins later, preparing is not counted. rounds:
+    samples of an arm and phase in each generation. enough: asked after each pass but the first, for one generation a
+    server is no estimate to rely on; true ends the run early.
     """
 
     budget_s: float
     rounds: int = 10
-    fewest_generations: int = 6
-    most_generations: int = 200
+    servers: int = 6
+    most_passes: int = 50
     enough: Callable[[Times], bool] = lambda times: False
-    fresh_servers: bool = True
     seed: int = 0
 
 
@@ -62,7 +72,9 @@ class Outcome:
     """What a run gave, by arm.
 
     prepared, memory: what its template and its counting process said; no_memory, unavailable, failed: why something is
-    missing; numbers: calls in a sample of (case, phase). others_busy: cores that other processes used before it began.
+    missing. no_way: why a way cannot be taken of an arm that has others. numbers: calls in a sample of (case, phase,
+    way). states: what the device said around each sample, in the shape of the times; None of a CPU. others_busy:
+    cores that other processes used before it began.
     """
 
     times: Times = field(default_factory=dict)
@@ -71,64 +83,91 @@ class Outcome:
     no_memory: dict[str, str] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
-    numbers: dict[tuple[str, str], int] = field(default_factory=dict)
+    no_way: dict[Cell, str] = field(default_factory=dict)
+    numbers: dict[Cell, int] = field(default_factory=dict)
+    states: dict[Cell, list[list[list[Message | None]]]] = field(default_factory=dict)
     others_busy: float | None = None
 
 
 class Lockstep:
     """One comparison: its arms, what they have given so far, and which still run."""
 
-    def __init__(self, processes: Processes, arms: Sequence[ArmSpec], phases: Sequence[str], effort: Effort) -> None:
-        self.processes, self.phases, self.effort = processes, tuple(phases), effort
+    def __init__(
+        self,
+        processes: Processes,
+        arms: Sequence[ArmSpec],
+        phases: Sequence[str],
+        effort: Effort,
+        ways: Sequence[str] = (WALL,),
+    ) -> None:
+        self.processes, self.phases, self.ways, self.effort = processes, tuple(phases), tuple(ways), effort
         self.arms = {arm.name: arm for arm in arms}
-        self.templates: dict[str, Worker] = {}
+        # (arm, number of the server) -> the process that its generations are forked from.
+        self.templates: dict[tuple[str, int], Worker] = {}
         self.outcome = Outcome()
         self.order = random.Random(effort.seed)
+
+    @property
+    def threads(self) -> int:
+        """The most that an arm runs on."""
+        return max(arm.build.threads for arm in self.arms.values())
+
+    @property
+    def alive(self) -> list[str]:
+        """The arms that nothing has ended."""
+        return [name for name in self.arms if name not in self.outcome.unavailable and name not in self.outcome.failed]
 
     def run(self) -> Outcome:
         """Times of every arm in every phase, or why there are none. An arm that fails leaves the others running."""
         self.outcome.others_busy = others_busy()
         try:
-            self._start()
+            self._prepare_templates()
             begin = time.monotonic()
-            for generation in range(self.effort.most_generations):
+            for done in range(self.effort.most_passes):
                 spent = time.monotonic() - begin > self.effort.budget_s
-                if not self.templates or (
-                    generation >= self.effort.fewest_generations and (spent or self.effort.enough(self.outcome.times))
-                ):
+                if not self.alive or (done and spent) or (done > 1 and self.effort.enough(self.outcome.times)):
                     break
-                if generation and self.effort.fresh_servers:
-                    self._renew()
-                self._generation()
+                for number in self._shuffled(range(self.effort.servers)):
+                    self._generation(number)
         finally:
-            for worker in self.templates.values():
-                worker.end()
+            end_all(list(self.templates.values()))
         return self.outcome
 
-    def _renew(self) -> None:
-        """New servers, and new templates of the arms that are left: an interpreter's layout is its children's too."""
-        alive = list(self.templates)
-        for worker in self.templates.values():
-            worker.end()
-        self.processes.renew()
-        self._start(alive)
+    def _prepare_templates(self) -> None:
+        """Starts the servers, and forks their templates, all cores busy.
 
-    def _start(self, names: Sequence[str] | None = None) -> None:
-        """A template an arm, in random order: it loads the variant and compiles. None: all arms, for the first time."""
-        chosen = list(self.arms.values()) if names is None else [self.arms[name] for name in names]
-        for arm in self.order.sample(chosen, len(chosen)):
-            with self._dropping(arm.name):
-                server = self.processes.server(arm.build, compiler=arm.compiled)
-                worker = self.processes.fork(
-                    server, arm.name, key=vars(arm.key), phases=self.phases, threads=arm.build.threads
-                )
-                self.templates[arm.name] = worker
-                answer = worker.ask("prepare", COMPILE_S)
-                if names is not None:
-                    continue
-                self.outcome.prepared[arm.name] = answer
-                if arm.memory:
-                    self._memory(arm.name, worker)
+        Those of the first server come before the others: an arm that breaks there is asked for nowhere else.
+        """
+        seats = [dict.fromkeys(arm.seat(number) for arm in self.arms.values()) for number in range(self.effort.servers)]
+        start = [partial(self._server, seat) for there in seats for seat in there]
+        templates = [partial(self._template, name, 0) for name in self._shuffled(self.arms)]
+        # The templates wait for the first server, so the second one starts beside it.
+        beside = len(seats[0]) * 2
+        in_parallel([*start[:beside], *templates, *start[beside:]], cores())
+        others = [(name, number) for number in range(1, self.effort.servers) for name in self.alive]
+        in_parallel([partial(self._template, *one) for one in self._shuffled(others)], cores())
+
+    def _server(self, seat: Seat) -> None:
+        compiler = any(arm.compiled and arm.seat(seat.number) == seat for arm in self.arms.values())
+        # The templates that need it say that it could not be started.
+        with suppress(ArmError):
+            self.processes.server(seat, compiler=compiler)
+
+    def _template(self, name: str, number: int) -> None:
+        """The process that has loaded and compiled the arm, forked from that server."""
+        arm = self.arms[name]
+        with self._dropping(name):
+            server = self.processes.server(arm.seat(number), compiler=arm.compiled)
+            worker = self.processes.fork(
+                server, name, key=vars(arm.key), phases=self.phases, ways=self.ways, threads=arm.build.threads
+            )
+            self.templates[name, number] = worker
+            answer = worker.ask("prepare", COMPILE_S)
+            if name in self.outcome.prepared:
+                return
+            self.outcome.prepared[name] = answer
+            if arm.memory:
+                self._memory(name, worker)
 
     def _memory(self, name: str, template: Worker) -> None:
         """The bytes of the arm, from a process of its own. What goes wrong there costs those figures alone."""
@@ -140,43 +179,74 @@ class Lockstep:
         finally:
             worker.end()
 
-    def _generation(self) -> None:
-        """Fresh processes of all arms, and `rounds` samples of each phase from each."""
+    def _generation(self, number: int) -> None:
+        """Fresh processes of all arms, forked from one server, and `rounds` samples of each phase from each."""
         workers: dict[str, Worker] = {}
-        found: Times = {}
+        found: dict[Cell, list[Message]] = {}
         try:
-            for name in self._shuffled(self.templates):
-                with self._dropping(name):
-                    workers[name] = self.processes.fork(self.templates[name].channel, name)
-                    answer = workers[name].ask("prepare", COMPILE_S)
-                    self.outcome.prepared[name] = {**answer, **self.outcome.prepared[name]}
-                    self._calibrate(name, answer["call_s"])
-            for phase in self.phases:
-                self._rounds(phase, workers, found)
+            tasks = [partial(self._prepare, name, number, workers) for name in self._shuffled(self.alive)]
+            in_parallel(tasks, max(1, cores() // self.threads))
+            for way in self.ways:
+                for phase in self.phases:
+                    self._rounds(phase, way, workers, found)
         finally:
-            for worker in workers.values():
-                worker.end()
-        for (name, phase), times in found.items():
-            if name in self.templates:
-                self.outcome.times.setdefault((name, phase), []).append(times[0])
+            end_all(list(workers.values()))
+        for cell, samples in found.items():
+            if cell[0] in self.alive and cell not in self.outcome.no_way:
+                self._keep(cell, number, samples)
 
-    def _rounds(self, phase: str, workers: dict[str, Worker], found: Times) -> None:
+    def _prepare(self, name: str, number: int, workers: dict[str, Worker]) -> None:
+        with self._dropping(name):
+            workers[name] = self.processes.fork(self.templates[name, number].channel, name)
+            answer = workers[name].ask("prepare", COMPILE_S)
+            self.outcome.prepared[name] = {**answer, **self.outcome.prepared[name]}
+            self._calibrate(name, answer)
+
+    def _calibrate(self, name: str, answer: Message) -> None:
+        """How many calls a sample holds: decided once a case, so that all arms time the same code the same way."""
+        for way, shortest in answer["call_s"].items():
+            for phase, call_s in shortest.items():
+                self.outcome.numbers.setdefault((str(self.arms[name].key), phase, way), calls_per_sample(call_s))
+        for way, reasons in answer["no_way"].items():
+            for phase, reason in reasons.items():
+                self._give_up((name, phase, way), reason)
+
+    def _rounds(self, phase: str, way: str, workers: dict[str, Worker], found: dict[Cell, list[Message]]) -> None:
         for _ in range(self.effort.rounds):
             for name in self._shuffled(workers):
-                if name not in self.templates:
+                cell = name, phase, way
+                if name not in self.alive or cell in self.outcome.no_way:
                     continue
-                with self._dropping(name):
-                    number = self.outcome.numbers[str(self.arms[name].key), phase]
-                    took = workers[name].ask("sample", ANSWER_S, phase=phase, number=number)["s"]
-                    found.setdefault((name, phase), [[]])[0].append(took / number)
+                with self._dropping(name), self._giving_up(cell):
+                    number = self.outcome.numbers[str(self.arms[name].key), phase, way]
+                    answer = workers[name].ask("sample", ANSWER_S, phase=phase, way=way, number=number)
+                    found.setdefault(cell, []).append(answer)
 
-    def _calibrate(self, name: str, call_s: dict[str, float]) -> None:
-        """How many calls a sample holds: decided once a case, so that all arms time the same code the same way."""
-        for phase, shortest in call_s.items():
-            self.outcome.numbers.setdefault((str(self.arms[name].key), phase), calls_per_sample(shortest))
+    def _keep(self, cell: Cell, number: int, samples: list[Message]) -> None:
+        """Adds the samples of a generation to those of its server."""
+        name, phase, way = cell
+        calls = self.outcome.numbers[str(self.arms[name].key), phase, way]
+        _of_server(self.outcome.times, cell, number).append([sample["s"] / calls for sample in samples])
+        _of_server(self.outcome.states, cell, number).append([sample.get("state") for sample in samples])
 
-    def _shuffled(self, names: dict[str, Worker]) -> list[str]:
-        return self.order.sample(list(names), len(names))
+    def _shuffled(self, values: Iterable[Value]) -> list[Value]:
+        ordered = list(values)
+        return self.order.sample(ordered, len(ordered))
+
+    @contextmanager
+    def _giving_up(self, cell: Cell) -> Iterator[None]:
+        """What is not available inside costs this way alone, unless it is the wall: then it is the arm."""
+        try:
+            yield
+        except UnavailableError as error:
+            if cell[2] == WALL:
+                raise
+            self._give_up(cell, str(error))
+
+    def _give_up(self, cell: Cell, reason: str) -> None:
+        self.outcome.no_way[cell] = reason
+        self.outcome.times.pop(cell, None)
+        self.outcome.states.pop(cell, None)
 
     @contextmanager
     def _dropping(self, name: str) -> Iterator[None]:
@@ -189,8 +259,34 @@ class Lockstep:
             self.outcome.failed[name] = str(error)
         else:
             return
-        worker = self.templates.pop(name, None)
-        if worker:
-            worker.end()
-        for phase in self.phases:
-            self.outcome.times.pop((name, phase), None)
+        end_all([self.templates.pop(one) for one in list(self.templates) if one[0] == name])
+        for cell in [cell for cell in self.outcome.times if cell[0] == name]:
+            self.outcome.times.pop(cell)
+
+
+def _of_server(nested: dict[Cell, Any], cell: Cell, number: int) -> list[Any]:
+    """The list of a server's generations. A server that has given none has no list in it."""
+    by_server: list[Any] = nested.setdefault(cell, [])
+    while len(by_server) <= number:
+        by_server.append([])
+    found: list[Any] = by_server[number]
+    return found
+
+
+def in_parallel(tasks: Sequence[Callable[[], None]], width: int) -> None:
+    """Does all of them, `width` at a time, and begins them in their order. Raises what the first of them raised."""
+    pool = ThreadPoolExecutor(width)
+    try:
+        for future in [pool.submit(task) for task in tasks]:
+            future.result()
+    finally:
+        # Where one was interrupted, the others need not be waited for: their processes end with the coordinator's.
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def end_all(workers: Sequence[Worker]) -> None:
+    """Ends processes, all at once, and waits until they have."""
+    for worker in workers:
+        worker.channel.close()
+    for worker in workers:
+        worker.end()

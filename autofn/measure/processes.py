@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -114,15 +116,51 @@ def describe(status: int) -> str:
     return f"killed by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
 
 
-class Processes:
-    """All processes of a coordinator, one server a build. Use as a context manager: they end with it."""
+@dataclass(frozen=True)
+class Seat:
+    """Which server is asked for: several of one build are so many interpreters.
 
-    def __init__(self) -> None:
+    number: from 0. The first one's templates compile in a process that has compiled nothing, and tell how long that
+    took; in the others the compiler has been warmed. device: whose arms it forks, for a compiler that was warmed for
+    the CPU may have touched CUDA, which its forks could then not use.
+    """
+
+    build: Build
+    number: int = 0
+    device: str = "cpu"
+
+
+@dataclass
+class Server:
+    """A running server. ready: whether the compiler has been imported."""
+
+    process: subprocess.Popen[bytes]
+    channel: Channel
+    ready: bool = False
+
+    def end(self) -> None:
+        self.channel.close()
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@dataclass
+class Processes:
+    """All processes of a coordinator, one server a seat. Use as a context manager: they end with it.
+
+    Its methods may be called from several threads.
+    """
+
+    servers: dict[Seat, Server] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="autofn-")
         self._path = Path(self._folder.name) / "arms"
         self._listener = Listener(self._path)
-        self._servers: dict[Build, tuple[subprocess.Popen[bytes], Channel]] = {}
-        self._count = 0
+        self._count = count()
+        self._guard = threading.Lock()
+        self._starting: dict[Seat, threading.Lock] = {}
 
     def __enter__(self) -> Processes:
         return self
@@ -130,59 +168,65 @@ class Processes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.renew()
+        for server in self.servers.values():
+            server.end()
+        self.servers.clear()
         self._listener.close()
         self._folder.cleanup()
 
-    def renew(self) -> None:
-        """Ends all servers; the next `server` starts a new one."""
-        for process, channel in self._servers.values():
-            channel.close()
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        self._servers.clear()
-
-    def server(self, build: Build, *, compiler: bool = False) -> Channel:
-        """The server of a build, started at first use; with the compiler imported where forks will need it.
+    def server(self, seat: Seat, *, compiler: bool = False) -> Channel:
+        """The server of a seat, started at first use; with the compiler imported where forks will need it.
 
         Raises ArmError where it cannot be started.
         """
-        if build in self._servers and self._servers[build][0].poll() is not None:
-            self._servers.pop(build)[1].close()
-        if build not in self._servers:
-            name = self._unique("server")
-            script = Path(__file__).parents[1] / "harness.py"
-            # -P: the script's folder must not come before the build's packages. A session of its own: Ctrl-C reaches
-            # the coordinator alone, which then ends all of them.
-            process = subprocess.Popen(
-                [build.python, "-P", str(script), "measure.worker", "serve", str(self._path), name, build.package],
-                env=build.variables(),
-                stdin=subprocess.DEVNULL,
-                stdout=2,
-                start_new_session=True,
-            )
-            try:
-                channel, _ = self._listener.accept(name, START_S, alive=lambda: process.poll() is None)
-            except (HangError, LostError) as error:
-                process.kill()
-                process.wait()
+        with self._guard:
+            starting = self._starting.setdefault(seat, threading.Lock())
+        with starting:
+            if seat in self.servers and self.servers[seat].process.poll() is not None:
+                self.servers.pop(seat).end()
+            if seat not in self.servers:
+                self.servers[seat] = self._start(seat.build)
+            server = self.servers[seat]
+            if compiler and not server.ready:
+                with _as_arm_error():
+                    server.channel.ask({"do": "compiler", "warm": _is_warmed(seat)}, START_S)
+                server.ready = True
+        return server.channel
+
+    def _start(self, build: Build) -> Server:
+        name = self._unique("server")
+        script = Path(__file__).parents[1] / "harness.py"
+        # -P: the script's folder must not come before the build's packages. A session of its own: Ctrl-C reaches
+        # the coordinator alone, which then ends all of them.
+        process = subprocess.Popen(
+            [build.python, "-P", str(script), "measure.worker", "serve", str(self._path), name, build.package],
+            env=build.variables(),
+            stdin=subprocess.DEVNULL,
+            stdout=2,
+            start_new_session=True,
+        )
+        try:
+            channel, _ = self._listener.accept(name, START_S, alive=lambda: process.poll() is None)
+        except BaseException as error:
+            process.kill()
+            process.wait()
+            if isinstance(error, (HangError, LostError)):
                 raise ArmError(f"no process of {build.python} could be started: {error}") from error
-            self._servers[build] = process, channel
-        channel = self._servers[build][1]
-        if compiler:
-            with _as_arm_error():
-                channel.ask({"do": "compiler"}, START_S)
-        return channel
+            raise
+        return Server(process, channel)
 
     def fork(self, parent: Channel, name: str, **fields: Any) -> Worker:
         """A new process forked from the one at `parent`; fields: what it is told. Raises ArmError where none comes."""
         unique = self._unique(name)
         with _as_arm_error():
-            parent.send({"do": "fork", "name": unique, "path": str(self._path), **fields})
+            with parent.asking:
+                parent.send({"do": "fork", "name": unique, "path": str(self._path), **fields})
             channel, hello = self._listener.accept(unique, FORK_S)
         return Worker(channel, hello["pid"], parent)
 
     def _unique(self, name: str) -> str:
-        self._count += 1
-        return f"{name} #{self._count}"
+        return f"{name} #{next(self._count)}"
+
+
+def _is_warmed(seat: Seat) -> bool:
+    return seat.number > 0 and seat.device == "cpu"

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..records import UNAVAILABLE, Key, Record
+from .protocols import CACHE, LOCKSTEP, WALL, protocol
 
 NEEDS_A_PROCESS = "the allocator is watched in a process of its own; this run was in one process"
 
-TIME_METRICS = ("first_call_s", "time_s")
 # (phase, metric); peaks are above the start of their phase, and what leaks is known when a whole step is over.
 MEMORY_METRICS = (
     ("forward", "saved_bytes"),
@@ -49,19 +49,31 @@ class Arm:
 
 @dataclass(frozen=True)
 class Rows:
-    """Makes the records of a group. common: the fields that all of them share."""
+    """Makes the records of a group.
+
+    common: the fields that all of them share. ways: those in which times are taken. protocols: of a time, by phase.
+    """
 
     group: Group
     phases: Sequence[str]
     common: Mapping[str, Any] = field(default_factory=dict)
+    ways: Sequence[str] = (WALL,)
+    protocols: Mapping[str, str] = field(default_factory=lambda: LOCKSTEP)
 
     @property
     def per_arm(self) -> int:
         """How many records an arm has, whatever became of it."""
-        return len(MEMORY_METRICS) + len(TIME_METRICS) * len(self.phases)
+        return len(MEMORY_METRICS) + (1 + len(self.ways)) * len(self.phases)
 
     def record(self, variant: str, phase: str, metric: str, unit: str, **values: Any) -> Record:
-        return Record(**vars(self.group.key(variant)), phase=phase, metric=metric, unit=unit, **values, **self.common)
+        """One record; a value that is given overrides what all share."""
+        said = {**self.common, **vars(self.group.key(variant)), "phase": phase, "metric": metric, "unit": unit}
+        return Record(**{**said, **values})
+
+    def time(self, variant: str, phase: str, way: str, **values: Any) -> Record:
+        """A time, or why there is none: the way is in its protocol and its cache, whatever became of it."""
+        how = {"protocol": protocol(way, self.protocols[phase]), "cache": CACHE[way]}
+        return self.record(variant, phase, "time_s", "s", **{**how, **values})
 
     def memory(self, variant: str, found: Mapping[str, Any]) -> Iterator[Record]:
         """The bytes of an arm. found: the fields of `memory.Memory`, or of them those that were measured."""
@@ -94,5 +106,6 @@ class Rows:
         reason = reason.removeprefix(f"{self.group.function} ({variant}): ")
         yield from self.no_memory(variant, status, reason)
         for phase in self.phases:
-            for metric in TIME_METRICS:
-                yield self.record(variant, phase, metric, "s", status=status, reason=reason)
+            yield self.record(variant, phase, "first_call_s", "s", status=status, reason=reason)
+            for way in self.ways:
+                yield self.time(variant, phase, way, status=status, reason=reason)

@@ -10,9 +10,11 @@ from typing import Any
 
 from ..records import Journal, Record, is_ceiling, last_of_each
 from . import machine
+from .protocols import LOCKSTEP, WALL
 from .rows import Arm, Group, Rows
 
 Progress = Callable[[int, int, str], None]
+Ways = Callable[[Group], tuple[str, ...]]
 Measure = Callable[["Task", Rows], Iterable[Record]]
 """Measures the arms of a task; the rows make their records."""
 
@@ -43,19 +45,18 @@ def set_threads(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
-def missing(tasks: Sequence[Task], phases: Sequence[str], done: Iterable[Record]) -> list[Task]:
+def missing(
+    tasks: Sequence[Task], phases: Sequence[str], done: Iterable[Record], ways: Ways = lambda group: (WALL,)
+) -> list[Task]:
     """The tasks whose group has not all of its records among `done`."""
     there = {
-        (Group(r.function, r.workload, r.dtype, r.device), r.variant, r.phase, r.metric)
+        (Group(r.function, r.workload, r.dtype, r.device), r.variant, r.phase, r.metric, r.protocol, r.cache)
         for r in done
         if not is_ceiling(r.function)
     }
-    count = Counter((group, variant) for group, variant, _, _ in there)
-    return [
-        task
-        for task in tasks
-        if any(count[task.group, arm.variant] < Rows(task.group, phases).per_arm for arm in task.arms)
-    ]
+    count = Counter((group, variant) for group, variant, *_ in there)
+    whole = {task.group: Rows(task.group, phases, ways=ways(task.group)).per_arm for task in tasks}
+    return [task for task in tasks if any(count[task.group, arm.variant] < whole[task.group] for arm in task.arms)]
 
 
 def execute(
@@ -65,17 +66,21 @@ def execute(
     journal: Journal,
     *,
     conditions: Callable[[Group], Mapping[str, Any]],
+    ways: Ways = lambda group: (WALL,),
+    protocols: Mapping[str, str] = LOCKSTEP,
     progress: Progress = lambda done, total, label: None,
 ) -> list[Record]:
     """Measures what the journal lacks and returns all of its records.
 
     Each group is appended at once when it is complete. conditions: fields of every record of a group, asked for when it
-    starts. progress: called with groups done, groups in all, and the one that starts.
+    starts. ways, protocols: as in `Rows`, the ways for each group. progress: called with groups done, groups in all,
+    and the one that starts.
     """
-    waiting = missing(tasks, phases, journal.records())
+    waiting = missing(tasks, phases, journal.records(), ways)
     for number, task in enumerate(waiting, start=len(tasks) - len(waiting)):
         progress(number, len(tasks), str(task.group))
-        rows = Rows(task.group, phases, {**conditions(task.group), "version": task.version})
+        common = {**conditions(task.group), "version": task.version}
+        rows = Rows(task.group, phases, common, ways(task.group), protocols)
         journal.append(measure(task, rows))
     progress(len(tasks), len(tasks), "")
     return last_of_each(journal.records())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import registry
+from .protocols import CACHE, WALL
 from .rows import Arm, Group
 from .run import Task
 
@@ -44,6 +45,12 @@ def phases(names: Sequence[str] | None) -> tuple[str, ...]:
     """The phases by name; by default forward, backward and forward_backward. Raises LookupError for an unknown one."""
     _must_exist("phase", names, registry.PHASES)
     return tuple(names) if names else ("forward", "backward", "forward_backward")
+
+
+def ways(names: Sequence[str] | None, device: str) -> tuple[str, ...]:
+    """The ways by name; by default all that a device has: on the CPU the wall alone. Raises LookupError."""
+    _must_exist("way", names, tuple(CACHE))
+    return tuple(names) if names else tuple(CACHE) if device == "cuda" else (WALL,)
 
 
 def _arms(function: str, variants: Sequence[str] | None) -> tuple[Arm, ...]:

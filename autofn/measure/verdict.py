@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .statistics import Estimate, Values, centre, paired_logs
+from .statistics import Estimate, Nested, over_servers, paired_logs
 
 # Two arms whose ratio surely lies within 2 % of 1 are the same for whoever chooses between them.
 SAME = 0.02
@@ -27,20 +26,19 @@ class Verdict:
     smallest_effect: float | None
 
 
-def judge(
-    baseline: Sequence[Values], again: Sequence[Values], arm: Sequence[Values], confidence: float = 0.95
-) -> Verdict:
-    """The verdict on an arm, from seconds a call: a list a generation, one value a round, paired by round.
+def judge(baseline: Nested, again: Nested, arm: Nested, confidence: float = 0.95) -> Verdict:
+    """The verdict on an arm, from seconds a call: a list a server of a list a generation, paired by round.
 
     baseline and again are two arms of the same code: the arm is compared with each, the two log ratios are averaged,
     and what differs between the two is the floor. (Averaging the times of the two instead would be biased: noise is
     skewed, so the median of a mean lies above the median; identical arms came out 0.5 % apart.) `faster` and `slower`
     ask that the whole interval lies beyond the floor; `same` that it lies within SAME of 1; all else is `cannot tell`.
-    Fewer than six generations can tell nothing.
+    Fewer than FEWEST_SERVERS can tell nothing.
     """
     halves = zip(paired_logs(baseline, arm), paired_logs(again, arm), strict=True)
-    speedup = centre([(one + two) / 2 for one, two in halves], confidence)
-    difference = centre(paired_logs(baseline, again), confidence)
+    both = [[(one + two) / 2 for one, two in zip(*pair, strict=True)] for pair in halves]
+    speedup = over_servers(both, confidence)
+    difference = over_servers(paired_logs(baseline, again), confidence)
     if speedup.low is None or speedup.high is None or difference.low is None or difference.high is None:
         return Verdict("cannot tell", speedup.map(math.exp), math.nan, None)
     floor = max(abs(difference.low), abs(difference.high)) / 2

@@ -18,15 +18,7 @@ from . import phases
 from .device_clock import DeviceClock
 from .device_events import COLD, WARM, Sample
 from .graph_replay import STEPS, Replay
-
-# Cold and warm are different metrics: a Record's `cache` keeps them apart.
-CACHE = {"wall": "warm", "events-warm": "warm", "events-cold": "cold", "graph": "warm"}
-VERSION = "1"
-
-
-def protocol(way: str, sampling: str) -> str:
-    """A Record's `protocol`: how the samples were taken (such as "calls/1"), and the way, but for the wall's."""
-    return sampling if way == "wall" else f"{sampling}+{way}/{VERSION}"
+from .protocols import CACHE, WALL
 
 
 def samplers(device: str, ways: Iterable[str]) -> dict[str, dict[str, Sample]]:
@@ -39,14 +31,14 @@ def samplers(device: str, ways: Iterable[str]) -> dict[str, dict[str, Sample]]:
     for way in ways:
         if way not in CACHE:
             raise registry.unknown("there is no way", way, CACHE)
-    return {way: _of(way) if way == "wall" or device == "cuda" else _unavailable(way, device) for way in ways}
+    return {way: _of(way) if way == WALL or device == "cuda" else _unavailable(way, device) for way in ways}
 
 
 def _of(way: str) -> dict[str, Sample]:
     if way == "graph":
         return {phase: Replay(steps) for phase, steps in STEPS.items()}
     # A sample for any clock is one for a device's.
-    tables: dict[str, Mapping[str, Sample]] = {"wall": phases.SAMPLE, "events-warm": WARM, "events-cold": COLD}
+    tables: dict[str, Mapping[str, Sample]] = {WALL: phases.SAMPLE, "events-warm": WARM, "events-cold": COLD}
     return dict(tables[way])
 
 

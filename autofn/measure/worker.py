@@ -1,18 +1,20 @@
 """The processes of an arm. Three roles, each forked from the one before, all serving the coordinator's messages:
 
-server      one a build (a Python with its packages): has imported torch, and forks a template an arm;
+server      an interpreter of a build (a Python with its packages): has imported torch, and forks a template an arm;
 template    has loaded the variant and called every phase once, so all is imported and compiled; it forks generations;
-generation  prepares inputs of its own, warms up, and takes samples. It is the sampling unit: its pages, its layout.
+generation  prepares inputs of its own, warms up, and takes samples, each with its data somewhere else.
 
-A fork costs 10 ms where a fresh interpreter costs 1.5 s, a compiled variant 1.2 s more.
+A fork costs 10 ms where an interpreter costs 0.7 s, and one that compiles 3 s.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
 import json
 import os
+import random
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +23,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from .channel import Channel, LostError, Message, connect
+from .protocols import WALL
 
 # Refilling a 2 MB cache takes about 0.1 ms: below 2 % of such a call.
 LONG_S = 5e-3
@@ -37,8 +40,9 @@ def serve(path: str, name: str, package: str) -> None:
     torch.set_num_threads(1)
     registry = importlib.import_module(f"{package}.registry")
     from ..case import prepare  # noqa: F401  (imported here once, for all forks)
-    from . import memory, phases, sampling  # noqa: F401
+    from . import device_state, memory, placement, sampling, ways  # noqa: F401
 
+    _freeze()
     channel = connect(path, {"name": name, "pid": os.getpid()})
     while True:
         try:
@@ -49,6 +53,9 @@ def serve(path: str, name: str, package: str) -> None:
             channel.send(_describe(registry, message["function"]))
         elif message["do"] == "compiler":
             _import_compiler()
+            if message["warm"]:
+                _warm_compiler()
+            _freeze()
             channel.send({"ok": True})
         elif message["do"] == "fork":
             _fork(channel, message, Template, registry)
@@ -99,6 +106,32 @@ def _in_a_fork(function: Callable[[], Message]) -> Message:
 def _import_compiler() -> None:
     import torch._dynamo
     import torch._inductor.compile_fx  # noqa: F401
+
+
+def _warm_compiler() -> None:
+    """Compiles something, so that what compiling imports is there for all forks: 1 s here, 1 s less in each of them."""
+    import torch
+
+    x = torch.ones(8, 8, requires_grad=True)
+    torch.compile(_something, fullgraph=True)(x).sum().backward()
+    torch._dynamo.reset()
+
+
+def _something(x: Any) -> Any:
+    return x.sin() * x.mean()
+
+
+def _freeze() -> None:
+    """Collects garbage, and exempts what is left: a fork that looked through it all would copy its pages, in 0.15 s."""
+    gc.collect()
+    gc.freeze()
+
+
+def _return_freed_pages() -> None:
+    """Gives back what malloc keeps: forks would inherit it, and copy each page that they write. Where glibc can."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _wait(pid: int) -> int:
@@ -186,8 +219,8 @@ class Template(Role):
         if not self.runs:
             return {}
         found = first_calls(self.spec, self.message, self.apply)
-        gc.collect()
-        gc.freeze()
+        _freeze()
+        _return_freed_pages()
         return found
 
 
@@ -217,22 +250,46 @@ class Generation(Role):
     def __init__(self, channel: Channel, message: Message, template: Template) -> None:
         super().__init__(channel, {**template.message, **message})
         self.template = template
-        self.case: Any = None
-        self.call_s: dict[str, float] = {}
+        # Each fork draws for itself; what is kept decides where everything after it lies.
+        self.draw = random.Random()
+        self.kept: list[Any] = []
+        self.call_s: dict[str, dict[str, float]] = {}
 
     def prepare(self) -> Message:
-        """Makes the inputs and warms every phase; the shortest call of each phase in seconds, and its first calls."""
+        """Makes the inputs and warms every phase in every way.
+
+        The shortest call of each in seconds, why a way cannot be taken, and first calls where the template had none.
+        """
         import torch
 
         from ..case import Key, prepare
-        from . import sampling
+        from . import device_clock, placement, ways
 
-        template = self.template
+        template, key = self.template, Key(**self.message["key"])
         torch.set_num_threads(self.message["threads"])
         first = {} if template.runs else first_calls(template.spec, self.message, template.apply)
-        self.case = prepare(template.spec, Key(**self.message["key"]), template.apply)
-        self.call_s = {phase: sampling.warm_up(self._timed(phase)) for phase in self.message["phases"]}
-        return {**first, "call_s": self.call_s}
+        self.kept = placement.shake_heap(self.draw)
+        case = prepare(template.spec, key, template.apply)
+        self.placement = placement.Placement(case, self.draw)
+        self.clock: Any = device_clock.clock_of(case) if key.device == "cuda" else time.perf_counter
+        self.samplers = ways.samplers(key.device, self.message["ways"])
+        no_way: dict[str, dict[str, str]] = {}
+        for way in self.message["ways"]:
+            self.call_s[way] = {}
+            for phase in self.message["phases"]:
+                try:
+                    self.call_s[way][phase] = self._warm_up(phase, way)
+                except NotImplementedError as error:
+                    if way == WALL:
+                        raise
+                    no_way.setdefault(way, {})[phase] = str(error)
+        return {**first, "call_s": self.call_s, "no_way": no_way}
+
+    def _warm_up(self, phase: str, way: str) -> float:
+        from . import sampling
+
+        case, sample = self.placement.next(), self.samplers[way][phase]
+        return sampling.warm_up(lambda number: sample(case, number, self.clock))
 
     def memory(self) -> Message:
         """The bytes of the case, counted in this process, which is then of no use for timing."""
@@ -245,17 +302,18 @@ class Generation(Role):
         case = prepare(self.template.spec, Key(**self.message["key"]), self.template.apply)
         return asdict(memory.measure(case))
 
-    def _timed(self, phase: str) -> Callable[[int], float]:
-        from . import phases
+    def sample(self, phase: str, way: str, number: int) -> Message:
+        """Seconds that `number` calls took; on CUDA with the state of the device before and after them.
 
-        return lambda number: phases.SAMPLE[phase](self.case, number, time.perf_counter)
-
-    def sample(self, phase: str, number: int) -> Message:
-        """Seconds that `number` calls took. Some go before them, unclocked: another arm had the caches.
-
+        The data lie at new places. Some calls go before, unclocked: another arm had the caches, and the places are new.
         A call of LONG_S or more fills the caches itself in a small part of its time, and goes alone.
         """
-        timed = self._timed(phase)
-        if self.call_s[phase] < LONG_S:
-            timed(1 + number // 8)
-        return {"s": timed(number)}
+        from . import device_state
+
+        case, sample = self.placement.next(), self.samplers[way][phase]
+        if self.call_s[way][phase] < LONG_S:
+            sample(case, 1 + number // 8, self.clock)
+        if case.key.device == "cpu":
+            return {"s": sample(case, number, self.clock)}
+        found = device_state.watched(sample, case, number, self.clock)
+        return {"s": found.seconds, "state": asdict(found)}

@@ -15,7 +15,7 @@ CONDITIONS = [
     "allocator", "cache",
 ]  # fmt: skip
 # What may differ between results that are shown beside each other, and its title.
-SHOWN_APART = {"machine": "Machine", "threads": "Threads", "allocator": "Allocator", "cache": "Cache"}
+SHOWN_APART = {"machine": "Machine", "threads": "Threads", "allocator": "Allocator", "cache": "Cache", "way": "Way"}
 
 RATIO = ["speedup", "speedup_low", "speedup_high", "verdict", "floor", "smallest_effect"]
 MEANING = (

@@ -84,7 +84,13 @@ def measured(row: Mapping[Any, Any]) -> Cell:
     low, high = (None if pd.isna(row[bound]) else float(row[bound]) for bound in ("low", "high"))
     processes = "" if pd.isna(row["processes"]) else f"{row['processes']} processes"
     samples = f"{len(row['samples'])} samples" if row["samples"] else ""
-    return Cell(float(row["value"]), low, high, note=", ".join(filter(None, (samples, processes))))
+    return Cell(float(row["value"]), low, high, note=", ".join(filter(None, (samples, processes, _throttled(row)))))
+
+
+def _throttled(row: Mapping[Any, Any]) -> str:
+    """How many samples were taken while something held the device's clocks down, and what."""
+    places = row["detail"].get("throttled")
+    return f"{len(places)} throttled by {', '.join(row['detail']['throttle'])}" if places else ""
 
 
 def ratio(row: Mapping[Any, Any]) -> Cell:
