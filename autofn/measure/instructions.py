@@ -2,7 +2,8 @@
 
 A count hardly depends on what else the machine does, so it shows changes that no time can; what ran before in the
 process moves it by up to 2 %. It says nothing of caches, of memory or of how many instructions a cycle gets through.
-Valgrind 3 runs AVX2 and no AVX-512: where the machine has AVX-512, PyTorch's own kernels are counted in their AVX2 form, and a graph that was compiled for AVX-512 not at all.
+Valgrind 3 runs AVX2 and no AVX-512: where the machine has AVX-512, PyTorch's own kernels are counted in their AVX2
+form, and a graph that was compiled for AVX-512 not at all.
 """
 
 from __future__ import annotations
