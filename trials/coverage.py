@@ -2,9 +2,9 @@
 
     python -m trials.coverage --out FOLDER
 
-36 cells: 12 pairs of eager and another variant, at three sizes, phase forward. A cell's interval comes from the ten
-generations of one run; it covers where the median ratio of 20 generations of a second run, with servers and templates
-of its own, lies within. The interval that one process alone would give is held against the same medians.
+36 cells: 12 pairs of eager and another variant, at three sizes, phase forward. A cell's interval comes from one run as
+`autofn bench` makes it; it covers where the median ratio of a second run of FURTHER servers of its own lies within. The
+interval that one process alone would give is held against the same medians.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from autofn import registry
 from autofn.measure import machine
 from autofn.measure.lockstep import ArmSpec, Effort, Lockstep, Times
 from autofn.measure.processes import Build, Processes
+from autofn.measure.protocols import WALL
 from autofn.measure.statistics import paired_logs, ratio, ratio_over_processes
 from autofn.records import Key, write_atomically
 
@@ -29,7 +30,7 @@ PAIRS = {
     "clipped_relu": ("native", "python", "cpp"),
 }
 WORKLOADS = ("tiny", "small", "large")
-FURTHER = 20
+FURTHER = 12
 
 
 def main() -> None:
@@ -50,14 +51,14 @@ def main() -> None:
 
 
 def _cells(function: str, workload: str) -> list[dict[str, Any]]:
-    first = _run(function, workload, 10)
-    second = _run(function, workload, FURTHER)
-    base, later = first["eager", "forward"], second["eager", "forward"]
+    first = _run(function, workload, Effort(float(1 + len(PAIRS[function]))))
+    second = _run(function, workload, Effort(float(1 + len(PAIRS[function])), servers=FURTHER))
+    base, later = first["eager", "forward", WALL], second["eager", "forward", WALL]
     cells = []
     for variant in PAIRS[function]:
-        mine = first[variant, "forward"]
-        found, alone = ratio_over_processes(base, mine), ratio(base[0], mine[0])
-        truth = math.exp(median(paired_logs(later, second[variant, "forward"])))
+        mine = first[variant, "forward", WALL]
+        found, alone = ratio_over_processes(base, mine), ratio(base[0][0], mine[0][0])
+        truth = math.exp(median(map(median, paired_logs(later, second[variant, "forward", WALL]))))
         cells.append(
             {
                 "cell": f"{function} {variant} {workload}",
@@ -72,12 +73,11 @@ def _cells(function: str, workload: str) -> list[dict[str, Any]]:
     return cells
 
 
-def _run(function: str, workload: str, generations: int) -> Times:
+def _run(function: str, workload: str, effort: Effort) -> Times:
     arms = [
         ArmSpec(name, Key(function, name, workload, "float32", "cpu"), Build(), _compiled(function, name))
         for name in ("eager", *PAIRS[function])
     ]
-    effort = Effort(0.0, fewest_generations=generations, most_generations=generations)
     with Processes() as processes:
         return Lockstep(processes, arms, ("forward",), effort).run().times
 

@@ -16,6 +16,8 @@ from typing import Any
 
 from autofn.records import write_atomically
 
+from .coverage import FURTHER
+
 DIFFERENT = ("faster", "slower")
 TRUTH = {"same": "identical arms", "slower_5": "planted 5 % slower", "slower_2": "planted 2 % slower"}
 
@@ -52,7 +54,8 @@ def _verdicts(found: Mapping[str, Any], kind: str) -> Iterator[str]:
     yield "|---|---|---|--:|--:|--:|--:|--:|"
     for name, row in figures.items():
         operation = f"{name}, {row['call_s'] * 1e6:.3g} us"
-        real = f"real, {row['seconds_a_comparison']} s each, {row['generations']:.0f} generations"
+        size = f"{row['generations']:.0f} generations of {row['servers']:.0f} servers"
+        real = f"real, {row['seconds_a_comparison']} s each, {size}"
         for arm, words in row["real"].items():
             yield _line(operation, _truth(row, arm), real, words)
         for length in (10, 40):
@@ -88,8 +91,8 @@ def _coverage(found: Mapping[str, Any]) -> Iterator[str]:
     cells = found["cells"]
     yield from ("", "## Coverage of 95 % intervals", "")
     yield (
-        f"{found['covered']} of {cells} cells hold the median of 20 further processes; intervals from one process "
-        f"alone hold it in {found['covered_by_one_process']}."
+        f"{found['covered']} of {cells} cells hold the median of {FURTHER} further interpreters; intervals from one "
+        f"process alone hold it in {found['covered_by_one_process']}."
     )
 
 
