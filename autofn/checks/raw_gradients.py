@@ -7,7 +7,7 @@ otherwise (compiled autograd, another backward, `grad_fn`) gets what was returne
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,12 +37,13 @@ class Raw:
 
 def gradient_dtype(subject: Subject) -> Iterator[Finding]:
     """Each gradient is returned in the dtype and on the device of its input, in every dtype that the forward takes."""
+    seen = [raw for dtype in _dtypes(subject) for raw in _raw(subject, subject.inputs(dtype))]
+    _need_some(seen)
     told: set[int] = set()
-    for dtype in _dtypes(subject):
-        for raw in _raw(subject, subject.inputs(dtype)):
-            if raw.place not in told and (finding := _of_dtype(raw)) is not None:
-                told.add(raw.place)
-                yield finding
+    for raw in seen:
+        if raw.place not in told and (finding := _of_dtype(raw)) is not None:
+            told.add(raw.place)
+            yield finding
 
 
 def _of_dtype(raw: Raw) -> Finding | None:
@@ -65,7 +66,9 @@ def _of_dtype(raw: Raw) -> Finding | None:
 
 def gradient_shape(subject: Subject) -> Iterator[Finding]:
     """Each gradient is returned in the shape of its input."""
-    for raw in _raw(subject, subject.inputs()):
+    seen = _raw(subject, subject.inputs())
+    _need_some(seen)
+    for raw in seen:
         got, want = list(raw.grad.shape), list(raw.like.shape)
         if got == want:
             continue
@@ -101,16 +104,15 @@ def _dtypes(subject: Subject) -> Iterator[torch.dtype]:
 
 
 def _raw(subject: Subject, inputs: Inputs) -> list[Raw]:
-    """All gradients that the Functions between outputs and inputs return in one backward.
-
-    Raises NotImplementedError where there is no custom node, or where it is never reached.
-    """
+    """All gradients that the Functions between outputs and inputs return in one backward; none of PyTorch's own."""
     outputs = subject.call(copies(inputs))
     nodes = list(custom_nodes(outputs))
-    found = _of_python(outputs, subject, nodes) if nodes else _of_cpp(outputs, subject)
-    if not found:
-        raise NotImplementedError("no backward written by hand returned a gradient")
-    return found
+    return _of_python(outputs, subject, nodes) if nodes else _of_cpp(outputs, subject)
+
+
+def _need_some(seen: list[Raw]) -> None:
+    if not seen:
+        raise NotImplementedError("no backward that is written by hand returned a gradient")
 
 
 def _of_python(outputs: tuple[torch.Tensor, ...], subject: Subject, nodes: list[Any]) -> list[Raw]:
@@ -118,11 +120,9 @@ def _of_python(outputs: tuple[torch.Tensor, ...], subject: Subject, nodes: list[
     weights = [w for w in subject.grad_outputs(outputs) if w is not None]
     tracked = [out for out in outputs if isinstance(out, torch.Tensor) and out.requires_grad]
     with _watched({type(node)._forward_cls for node in nodes}, returned):
-        try:
+        # What the engine or the Function raises is another rule's; what was returned before is known.
+        with suppress(Exception):
             torch.autograd.backward(tracked, weights)
-        except Exception:  # what the engine or the Function raises is another rule's; what was returned is known
-            if not returned:
-                raise NotImplementedError("the backward raises") from None
     return [raw for node, grads in returned if node in nodes for raw in _raws(node, grads)]
 
 
