@@ -19,13 +19,16 @@ from .watching import Backward, Operation, Operations
 def needs_input_grad(subject: Subject) -> Iterator[Finding]:
     """Each gradient is the same whichever other inputs require grad; the output is the same where none does."""
     whole = watching.need_a_backward(subject)
+    raising = False
     for kept in _subsets(subject, list(whole)):
         when = f"where only input {' and '.join(map(str, kept))} requires grad"
         try:
             grads = watching.gradients(subject, watching.frozen(subject.inputs(), kept))
         except Exception as error:  # a Function may raise anything
-            message = f"it raises {type(error).__name__} {when}: {error}"
-            yield Finding(message, fix="compute and save by ctx.needs_input_grad, with None for what is not needed")
+            if not raising:
+                message = f"it raises {type(error).__name__} {when}: {error}"
+                yield Finding(message, fix="compute and save by ctx.needs_input_grad, with None for what is not needed")
+            raising = True
             continue
         for place, grad in grads.items():
             yield from _differing(subject, grad, whole[place], f"gradient of input {place}", when)
