@@ -33,13 +33,16 @@ def new_nodes() -> int:
     return sum(issubclass(type(each), torch.autograd.function.BackwardCFunction) for each in gc.get_objects())
 
 
-def without_gradients(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Those that are no `.grad`: what a backward accumulates there stays on purpose. Not within `only_new_objects`."""
-    if not tensors:
-        return []
+def gradients() -> list[torch.Tensor]:
+    """The `.grad` of all tensors alive: what a backward accumulates stays on purpose. Not within `only_new_objects`."""
     everything = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor)]
-    gradients = {id(each.grad) for each in everything if each.is_leaf and each.requires_grad}
-    return [each for each in tensors if id(each) not in gradients]
+    return [each.grad for each in everything if each.is_leaf and each.requires_grad and each.grad is not None]
+
+
+def without_gradients(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Those that are no `.grad`."""
+    theirs = {id(grad) for grad in gradients()} if tensors else set()
+    return [each for each in tensors if id(each) not in theirs]
 
 
 def described(tensors: list[torch.Tensor]) -> str:

@@ -10,7 +10,7 @@ from itertools import pairwise
 import torch
 
 from ..measure.counters import counter
-from .alive import described, new_nodes, new_tensors, only_new_objects, without_gradients
+from .alive import described, gradients, new_nodes, new_tensors, only_new_objects, without_gradients
 from .passes import Pass, forward, keeping_the_generators, named_tensors, working
 from .rule import WARNING, Finding, Rule
 from .saving import kept_on, own_nodes
@@ -147,7 +147,8 @@ def held_after_backward(subject: Subject) -> Iterator[Finding]:
         gc.collect()
         tensors = [t for t in new_tensors() if id(t) not in theirs | {id(out) for out in one.outputs}]
     left = [t for t in without_gradients(tensors) if t.numel() > 1]
-    if left or (held > NUMBER_BYTES and not tensors):
+    accumulated = sum(grad.untyped_storage().nbytes() for grad in gradients())
+    if left or held > NUMBER_BYTES + accumulated + sum(t.untyped_storage().nbytes() for t in tensors):
         yield Finding(
             f"{held} bytes stay allocated after the backward, though nothing but the output is left of the call",
             ", ".join(kept.path for node in own_nodes(one) for kept in kept_on(node, one.inputs)),

@@ -9,7 +9,18 @@ from dataclasses import replace
 import torch
 
 from .comparing import same_bits
-from .passes import SEED, Pass, Result, compared, copied, forward, keeping_the_generators, reseed, result
+from .passes import (
+    SEED,
+    Pass,
+    Result,
+    backward_draws,
+    compared,
+    copied,
+    forward,
+    keeping_the_generators,
+    reseed,
+    result,
+)
 from .rule import INFO, WARNING, Finding, Rule, Seen
 from .subject import Subject, leaves, positions
 
@@ -145,9 +156,28 @@ def randomness(subject: Subject) -> Iterator[Finding | Seen]:
             raise NotImplementedError("no argument requires grad")
         wrong = list(_drawn_in_backward(subject, want))
         yield from wrong
+        yield from _repeated(subject)
         drawn = subject.intent.random or _is_random(subject)
         if drawn and not wrong and not subject.intent.surrogate and subject.dtype == torch.float64:
             yield from _slopes(subject)
+
+
+def _repeated(subject: Subject) -> Iterator[Finding]:
+    """What depends on the seed, or is declared random, must differ from one call to the next."""
+    reseed(SEED)
+    outputs = [copied(subject.call(subject.inputs())) for _ in range(2)]
+    if not same_bits(*outputs):
+        return
+    seeded = _is_random(subject)
+    if seeded or (subject.intent.random and not backward_draws(subject)):
+        yield Finding(
+            "two calls in a row draw the same random numbers",
+            "output 0",
+            "the same outputs",
+            "another draw",
+            fix="draw from the generator without setting or restoring its state in the forward",
+            severity="" if subject.intent.random else WARNING,
+        )
 
 
 def _drawn_in_backward(subject: Subject, want: Result) -> Iterator[Finding]:

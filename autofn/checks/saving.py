@@ -227,6 +227,33 @@ def hidden_state(subject: Subject) -> Iterator[Finding]:
         )
 
 
+def saved_view(subject: Subject) -> Iterator[Finding]:
+    """Storages made by the forward of which the graph saves a small part: they stay alive whole."""
+    working(subject)
+    saved: list[torch.Tensor] = []
+    with keeping_the_generators(), saved_tensors_hooks(saved.append, lambda packed: packed):
+        one = forward(subject)
+    whole: dict[int, int] = {}
+    needed: dict[int, dict[tuple[Any, ...], int]] = {}
+    for t in saved:
+        if t.layout is torch.strided and t.numel() and not _owner(t.untyped_storage().data_ptr(), one):
+            address = t.untyped_storage().data_ptr()
+            whole[address] = t.untyped_storage().nbytes()
+            part = (t.storage_offset(), *t.shape, *t.stride())
+            needed.setdefault(address, {})[part] = t.numel() * t.element_size()
+    for address, nbytes in whole.items():
+        parts = sum(needed[address].values())
+        if nbytes > 2 * parts:
+            yield Finding(
+                f"a saved view of {parts} bytes keeps the {nbytes} bytes of its whole storage alive until the backward",
+                "saved tensors",
+                f"{nbytes} bytes",
+                f"{parts} bytes",
+                fix="save a copy of the part: ctx.save_for_backward(part.clone())",
+            )
+            return
+
+
 def _case(subject: Subject, one: Pass) -> Case:
     """The subject as the harness measures it: what has no gradient is no output."""
 
@@ -434,6 +461,7 @@ def _first_line(error: Exception) -> str:
 RULES = (
     Rule("ctx-tensor", "error", "tensors are kept by save_for_backward, not on ctx", ctx_tensor, written=True),
     Rule("hidden-state", "error", "nothing is kept for the backward but saved tensors", hidden_state, written=True),
+    Rule("saved-view", "warning", "a saved part does not keep a large whole alive", saved_view, written=True),
     Rule("version-check", "error", "a change of what the backward needs is refused", version_check, written=True),
     Rule("unpacked-twice", "warning", "a backward unpacks its saved tensors once", unpacked_twice, written=True),
     Rule("saved-hooks", "error", "saved tensors may be packed, offloaded or recomputed", saved_hooks),

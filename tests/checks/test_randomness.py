@@ -101,6 +101,26 @@ def test_noise_in_the_backward_alone_is_found():
     assert "draws other numbers" in messages("randomness", planted, one)[0]
 
 
+@pytest.mark.parametrize(("declared", "severity"), [(True, "error"), (False, "warning")])
+def test_a_state_restored_after_the_forward_repeats_the_mask(declared, severity):
+    def draw(ctx, x):
+        with torch.random.fork_rng(devices=[]):
+            return drawn(ctx, x)
+
+    found = findings("randomness", dropout(draw, saved), one, random=declared)
+    assert [(each.severity, each.observed) for each in found] == [(severity, "the same outputs")]
+
+
+def test_a_generator_seeded_in_each_forward_repeats_the_mask():
+    def draw(ctx, x):
+        mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)).to(x.dtype)
+        ctx.save_for_backward(mask)
+        return mask
+
+    assert "two calls in a row" in messages("randomness", dropout(draw, saved), one, random=True)[0]
+    assert not findings("randomness", dropout(draw, saved), one)
+
+
 def test_an_undeclared_random_function_is_told():
     assert [each.severity for each in findings("determinism", dropout(drawn, saved), one)] == ["info"]
     reference = torch.nn.functional.dropout

@@ -8,7 +8,7 @@ import torch
 from faulty import findings as of_fault
 from planted.written import findings, function, messages, normal, outcome
 
-RULES = ("ctx-tensor", "hidden-state", "version-check", "unpacked-twice", "saved-hooks")
+RULES = ("ctx-tensor", "hidden-state", "saved-view", "version-check", "unpacked-twice", "saved-hooks")
 TABLE = torch.arange(1.0, 6.0, dtype=torch.float64)
 
 
@@ -124,12 +124,36 @@ def test_an_operator_without_python_has_no_ctx_to_look_at():
     assert outcome("ctx-tensor", torch.exp, one).status == "n/a"
 
 
-@pytest.mark.parametrize("where", ["class", "global", "closure"])
-def test_bytes_hidden_elsewhere_are_counted(where):
+def test_bytes_hidden_elsewhere_are_counted():
     stash = {}
     planted = keeping(lambda ctx, x, y: stash.__setitem__(id(ctx), y.clone()), lambda ctx: stash.pop(id(ctx)))
     (found,) = findings("hidden-state", planted, one)
-    assert found.observed == "40 bytes", where
+    assert (found.severity, found.observed) == ("error", "40 bytes")
+
+
+def both_halves(save):
+    def forward(ctx, x):
+        pair = torch.stack([x.sin(), x.cos(), x.exp()])
+        save(ctx, pair)
+        return pair[0].clone()
+
+    return function(forward, lambda ctx, g: g * ctx.saved_tensors[-1].reshape(-1)[-len(g) :])
+
+
+def test_a_small_view_of_a_large_buffer_keeps_it_alive():
+    (found,) = findings("saved-view", both_halves(lambda ctx, pair: ctx.save_for_backward(pair[1])), one)
+    assert (found.severity, found.observed, found.expected) == ("warning", "120 bytes", "40 bytes")
+
+
+@pytest.mark.parametrize(
+    "save",
+    [
+        lambda ctx, pair: ctx.save_for_backward(pair[1].clone()),
+        lambda ctx, pair: ctx.save_for_backward(pair[0], pair[1]),
+    ],
+)
+def test_a_copy_or_most_of_a_buffer_may_be_saved(save):
+    assert not findings("saved-view", both_halves(save), one)
 
 
 def test_a_constant_made_once_is_not_hidden_state():
