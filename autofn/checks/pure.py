@@ -100,8 +100,9 @@ def transformable(subject: Subject, dtype: torch.dtype | None = None) -> Pure:
 
 
 def lacks_setup_context(subject: Subject) -> bool:
-    """Whether a Function on the way is written as forward(ctx, *args)."""
-    return not all(overrides(each, "setup_context") for each in classes(subject))
+    """Whether a Function on the way, not one that PyTorch made for an operator, is written as forward(ctx, *args)."""
+    written = [each for each in classes(subject) if not each.__module__.startswith("torch.")]
+    return not all(overrides(each, "setup_context") for each in written)
 
 
 def overrides(function: type[torch.autograd.Function], name: str) -> bool:
