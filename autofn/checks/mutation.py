@@ -61,6 +61,7 @@ def _arguments(inputs: Inputs) -> list[list[Snapshot]]:
 
 def mutated_input(subject: Subject) -> Iterator[Finding]:
     """The forward leaves its inputs as they are, unless it says that it does not."""
+    watching.need_a_forward(subject)
     reported: set[int] = set()
     for dtype in watching.dtypes(subject):
         for kept in (range(len(subject.inputs())), ()):

@@ -55,8 +55,10 @@ def scribble(t: torch.Tensor) -> None:
 
 def output_views(subject: Subject) -> Iterator[Finding]:
     """Writing to an output in place changes nothing else, or is refused by autograd with an error."""
-    count = len(Call.of(subject).outputs)
-    floating = [place for place in range(count) if _has_gradient(Call.of(subject).outputs[place])]
+    watching.need_a_forward(subject)
+    outputs = Call.of(subject).outputs
+    count = len(outputs)
+    floating = [place for place, out in enumerate(outputs) if _has_gradient(out)]
     for place in floating:
         yield from _of_inputs(subject, place)
         for other in range(count):

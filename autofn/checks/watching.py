@@ -73,10 +73,10 @@ def nodes(outputs: Iterable[Any]) -> list[Any]:
 
 def functions(subject: Subject) -> list[type[torch.autograd.Function]]:
     """The Functions written in Python that a call goes through, each once. Raises NotImplementedError for none."""
-    found = {node._forward_cls: None for node in nodes(subject.call(subject.inputs()))}
     direct = function_of(subject.apply)
     if direct is not None:
-        found[direct] = None
+        return [direct]
+    found = {node._forward_cls: None for node in nodes(need_a_forward(subject))}
     if not found:
         raise NotImplementedError("no Function written in Python is on the way from the inputs to the outputs")
     return list(found)
@@ -266,6 +266,14 @@ def gradients(subject: Subject, inputs: Inputs, **options: Any) -> Mapping[int, 
     """The gradient of each input that requires grad, by position; drawn with a fixed random state."""
     with seeded():
         return dict(zip(positions(inputs), subject.gradients(inputs, **options), strict=True))
+
+
+def need_a_forward(subject: Subject) -> tuple[Any, ...]:
+    """The outputs for the inputs as given. Raises NotImplementedError where there are none to look at."""
+    try:
+        return outputs_of(subject, copies(subject.inputs()))
+    except Exception as error:  # a Function may raise anything
+        raise NotImplementedError(f"the forward must run first: {type(error).__name__}: {error}") from error
 
 
 def need_a_backward(subject: Subject) -> Mapping[int, torch.Tensor | None]:

@@ -5,6 +5,10 @@ import torch
 from faulty import findings as of_fault
 from planted.written import findings, function, messages, normal, outcome
 
+from autofn.checks.subject import of_callable
+
+RULES = ["mutated-input", "mark-dirty", "mutated-grad-output", "mutated-saved"]
+
 
 def one(dtype=torch.float64):
     return (normal(2, 3, dtype=dtype),)
@@ -94,9 +98,14 @@ def marked(ctx, x):
 
 def test_a_forward_that_declares_its_write_is_right():
     planted = function(marked, twice)
-    assert not findings("mutated-input", planted, one)
-    for rule in ("mutated-input", "mark-dirty", "mutated-grad-output", "mutated-saved"):
+    for rule in RULES:
+        assert not findings(rule, planted, one)
         assert not findings(rule, planted, one, mutates=(0,))
+
+
+def test_what_the_code_marks_dirty_need_not_be_declared_again():
+    assert of_callable(function(marked, twice), one).intent.mutates == (0,)
+    assert of_callable(function(double, twice), one).intent.mutates == ()
 
 
 def test_a_scratch_copy_is_right():
@@ -273,9 +282,6 @@ def test_a_backward_that_reads_what_was_saved_is_right():
 )
 def test_the_corpus_faults_are_found(name, rule):
     assert of_fault(name, [rule])
-
-
-RULES = ["mutated-input", "mark-dirty", "mutated-grad-output", "mutated-saved"]
 
 
 @pytest.mark.parametrize("name", ["ok_04_hands_on_grad_output", "ok_34_mark_dirty", "ok_48_dropout_saved_mask"])
