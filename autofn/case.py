@@ -68,9 +68,14 @@ def prepare(spec: Spec, key: Key, apply: Callable[..., Any], seed: int = 0) -> C
 
 def denormal_inputs(case: Case) -> list[int]:
     """Positions of the inputs that hold denormal numbers: arithmetic on them may be many times slower."""
+    return denormal_positions(case.inputs)
+
+
+def denormal_positions(inputs: tuple[Any, ...]) -> list[int]:
+    """As `denormal_inputs`, of any arguments."""
     return [
         position
-        for position, t in enumerate(case.inputs)
+        for position, t in enumerate(inputs)
         if isinstance(t, torch.Tensor)
         and t.is_floating_point()
         and bool(((t != 0) & (t.abs() < torch.finfo(t.dtype).tiny)).any())

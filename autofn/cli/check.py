@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 # A rule's infos about many variants are a line; about few each is told.
 FEW = 3
+# Infos on how a Function is to be timed, the same of every variant.
+TIMING = "timing-"
 
 
 def check_command(
@@ -255,18 +257,21 @@ def _print_finding(console: Console, finding: Finding, who: str) -> None:
 
 
 def _print_infos(console: Console, checked: Checked) -> None:
-    """What is told of many variants alike is one line."""
-    from ..checks.checked import findings_of
+    """Each info of a few variants; of many, which variants a rule has one for."""
+    from rich.markup import escape
 
+    from ..checks.checked import by_case, findings_of
+
+    few = len(list(by_case(checked.records))) <= FEW
     told: dict[tuple[str, str], list[str]] = {}
     for record in checked.records:
         for finding in findings_of(record):
-            if finding.severity == "info":
-                told.setdefault((finding.rule, str(finding)), []).append(f"{record.function} ({record.variant})")
-    from rich.markup import escape
-
+            if finding.severity == "info" and (few or not finding.rule.startswith(TIMING)):
+                message = str(finding) if few else "see --json, or check one variant"
+                told.setdefault((finding.rule, message), []).append(f"{record.function} ({record.variant})")
     for (rule, message), whom in told.items():
-        who = ", ".join(whom) if len(whom) <= FEW else f"{', '.join(whom[:FEW])} and {len(whom) - FEW} more"
+        listed = list(dict.fromkeys(whom))
+        who = ", ".join(listed) if len(listed) <= FEW else f"{len(listed)} variants"
         console.print(f"[cyan]info[/] {rule}: {escape(who)}: {escape(message)}", highlight=False)
 
 
