@@ -31,6 +31,11 @@ FIX = (
 class Products(TorchDispatchMode):
     """The 16-bit dtypes that matrix products are computed in within it."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled within it; to say so would import Dynamo, which takes more than a second."""
+        return False
+
     def __init__(self) -> None:
         super().__init__()
         self.dtypes: set[torch.dtype] = set()

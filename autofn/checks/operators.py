@@ -84,6 +84,11 @@ def check_dispatch(subject: Subject) -> Iterator[Finding | Seen]:
 class _Dispatched(TorchDispatchMode):
     """Collects the operators that are dispatched below autograd, where arguments have no gradient."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled within it; to say so would import Dynamo, which takes more than a second."""
+        return False
+
     def __init__(self, calls: dict[str, Call]) -> None:
         super().__init__()
         self.calls = calls
