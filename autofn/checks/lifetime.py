@@ -13,7 +13,7 @@ from ..measure.counters import counter
 from .alive import described, gradients, new_nodes, new_tensors, only_new_objects, without_gradients
 from .passes import Pass, forward, keeping_the_generators, named_tensors, working
 from .rule import WARNING, Finding, Rule
-from .saving import kept_on, own_nodes
+from .saving import is_generator_state, kept_on, need_a_function, own_nodes
 from .subject import Subject
 
 SAVE = "hand outputs and inputs to ctx.save_for_backward(...); keep only plain data on ctx"
@@ -143,10 +143,10 @@ def held_after_backward(subject: Subject) -> Iterator[Finding]:
         gc.collect()
         theirs = {id(t) for t in new_tensors()}
         one = Pass(inputs, subject.call(inputs), weights)
-        one.backward()
-        gc.collect()
+        need_a_function(one)
+        _backward_everywhere(one)
         tensors = [t for t in new_tensors() if id(t) not in theirs | {id(out) for out in one.outputs}]
-    left = [t for t in without_gradients(tensors) if t.numel() > 1]
+    left = [t for t in without_gradients(tensors) if t.numel() > 1 and not is_generator_state(t)]
     accumulated = sum(grad.untyped_storage().nbytes() for grad in gradients())
     if left or held > NUMBER_BYTES + accumulated + sum(t.untyped_storage().nbytes() for t in tensors):
         yield Finding(
@@ -158,6 +158,17 @@ def held_after_backward(subject: Subject) -> Iterator[Finding]:
         )
 
 
+def _backward_everywhere(one: Pass) -> None:
+    """Through all nodes: torch.autograd.grad leaves out, and does not free, what leads to captured parameters alone."""
+    chosen = [(out, w) for out, w in zip(one.outputs, one.weights, strict=True) if out.requires_grad and w is not None]
+    outs, weights = zip(*chosen, strict=True)
+    torch.autograd.backward(outs, weights)
+    for t in new_tensors():
+        if t.is_leaf and t.requires_grad:
+            t.grad = None
+    gc.collect()
+
+
 def _bytes_held(subject: Subject) -> int:
     """Bytes that a forward and its backward leave allocated beside inputs and outputs, which are still there."""
     inputs = subject.inputs()
@@ -166,8 +177,7 @@ def _bytes_held(subject: Subject) -> int:
     counted.start()
     try:
         one = Pass(inputs, subject.call(inputs), weights)
-        one.backward()
-        gc.collect()
+        _backward_everywhere(one)
         counted.mark()
     finally:
         live = counted.stop()[0].live

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from .comparing import allowed, difference, same_bits
 from .rule import Finding
@@ -84,6 +85,21 @@ def working(subject: Subject, make: Callable[[], Inputs] | None = None) -> Resul
 
 
 @contextmanager
+def hooks_allowed() -> Iterator[None]:
+    """Raises NotImplementedError where PyTorch itself refuses saved-tensor hooks, as within torch.func's transforms."""
+    try:
+        yield
+    except RuntimeError as error:
+        if refuses_hooks(error):
+            raise NotImplementedError(str(error).splitlines()[0]) from error
+        raise
+
+
+def refuses_hooks(error: Exception) -> bool:
+    return "support saved tensor hooks" in str(error)
+
+
+@contextmanager
 def keeping_the_generators() -> Iterator[None]:
     """Within it the generators of PyTorch, Python and NumPy may be seeded and used; afterwards all is as before."""
     import numpy
@@ -113,6 +129,23 @@ def backward_draws(subject: Subject) -> bool:
         return not torch.equal(before, torch.get_rng_state())
 
 
+def backward_needs_a_generator(subject: Subject) -> bool:
+    """Whether the backward draws random numbers, even where it restores the generator's state afterwards."""
+    with keeping_the_generators():
+        one = forward(subject)
+        with _Drawing() as drawing:
+            one.backward()
+    return drawing.draws
+
+
+class _Drawing(TorchDispatchMode):
+    draws = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.draws |= torch.Tag.nondeterministic_seeded in func.tags
+        return func(*args, **(kwargs or {}))
+
+
 def forward_draws(subject: Subject) -> bool:
     """Whether the forward moves PyTorch's generator on."""
     with keeping_the_generators():
@@ -120,6 +153,12 @@ def forward_draws(subject: Subject) -> bool:
         before = torch.get_rng_state()
         subject.call(inputs)
         return not torch.equal(before, torch.get_rng_state())
+
+
+def is_compiled(subject: Subject) -> bool:
+    """Whether it is known to run through torch.compile, and would be compiled again where settings change."""
+    marks = ("_torchdynamo_orig_callable", "_orig_mod")
+    return subject.compiled or any(hasattr(subject.apply, mark) for mark in marks)
 
 
 def copied(tensors: Sequence[torch.Tensor | None]) -> Gradients:

@@ -17,6 +17,7 @@ from .passes import (
     compared,
     copied,
     forward,
+    is_compiled,
     keeping_the_generators,
     reseed,
     result,
@@ -38,7 +39,8 @@ def determinism(subject: Subject) -> Iterator[Finding]:
         if not same_bits(first.tensors, second.tensors):
             yield from _differ(subject, first, second)
             return
-        yield from _uninitialised(subject, first)
+        if not is_compiled(subject):
+            yield from _uninitialised(subject, first)
         yield from _other_generators(subject, first)
         if not subject.intent.random and not _is_random(subject):
             return

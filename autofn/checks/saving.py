@@ -31,8 +31,10 @@ from .passes import (
     compared,
     copied,
     forward,
+    hooks_allowed,
     keeping_the_generators,
     named_tensors,
+    refuses_hooks,
     reseed,
     working,
 )
@@ -69,7 +71,7 @@ def ctx_tensor(subject: Subject) -> Iterator[Finding]:
         reported: set[int] = set()
         for node in nodes:
             for kept in kept_on(node, second.inputs):
-                if kept.address not in reported:
+                if kept.address not in reported and not is_generator_state(kept.value):
                     reported.add(kept.address)
                     yield from _judged(kept, second, constant=kept.address in older)
     if not nodes:
@@ -109,6 +111,25 @@ def _judged(kept: Kept, one: Pass, constant: bool) -> Iterator[Finding]:
         )
 
 
+def need_a_function(one: Pass) -> None:
+    """Raises NotImplementedError where only PyTorch's own operations make the outputs."""
+    written_in_cpp = any(type(node).__name__ == "CppFunction" for node in nodes_of(one.outputs))
+    if not written_in_cpp and not own_nodes(one):
+        raise NotImplementedError("no torch.autograd.Function makes the output")
+
+
+def nodes_of(outputs: tuple[torch.Tensor, ...]) -> Iterator[Any]:
+    """Every node of the graph that made the outputs, once."""
+    seen: set[Any] = set()
+    waiting = [out.grad_fn for out in outputs]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting += [following for following, _ in node.next_functions]
+            yield node
+
+
 def own_nodes(one: Pass) -> list[Any]:
     """The nodes of the Functions that are the author's, not of those that PyTorch makes for itself."""
     return [node for node in custom_nodes(one.outputs) if not _of_torch(type(node))]
@@ -139,16 +160,22 @@ def _walk(value: Any, path: str, seen: set[int], depth: int) -> Iterator[Kept]:
 
 
 def _memory(value: Any) -> tuple[int, int] | None:
-    """(address, bytes) of a tensor, a storage or a NumPy array; None for others, and for the state of a generator."""
+    """(address, bytes) of a tensor, a storage or a NumPy array; None for others."""
     if isinstance(value, torch.Tensor):
-        state = value.dtype == torch.uint8 and value.numel() == torch.get_rng_state().numel()
-        return None if state or not value.numel() else _place(value)
+        return _place(value) if value.numel() else None
     if isinstance(value, torch.UntypedStorage):
         return value.data_ptr(), value.nbytes()
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray) and value.dtype != object:
         return value.__array_interface__["data"][0], value.nbytes
     return None
+
+
+def is_generator_state(value: Any) -> bool:
+    """Whether it is what torch.get_rng_state gives: plain data, although PyTorch hands it out as a tensor."""
+    if not isinstance(value, torch.Tensor) or value.dtype != torch.uint8:
+        return False
+    return value.shape == torch.get_rng_state().shape
 
 
 def _place(t: torch.Tensor) -> tuple[int, int]:
@@ -212,10 +239,10 @@ def hidden_state(subject: Subject) -> Iterator[Finding]:
     working(subject)
     with keeping_the_generators(), only_new_objects():
         one = forward(subject)
-        if not any(differentiable(out) for out in one.outputs):
-            return
+        need_a_function(one)
         known = {kept.address: kept.nbytes for node in own_nodes(one) for kept in kept_on(node, one.inputs)}
-        hidden = [memory.measure(_case(subject, one), counter(subject.device)).hidden_bytes for _ in range(2)]
+        with hooks_allowed():
+            hidden = [memory.measure(_case(subject, one), counter(subject.device)).hidden_bytes for _ in range(2)]
     unexplained = min(hidden) - sum(nbytes for address, nbytes in known.items() if not _owner(address, one))
     if unexplained > 0:
         yield Finding(
@@ -231,8 +258,9 @@ def saved_view(subject: Subject) -> Iterator[Finding]:
     """Storages made by the forward of which the graph saves a small part: they stay alive whole."""
     working(subject)
     saved: list[torch.Tensor] = []
-    with keeping_the_generators(), saved_tensors_hooks(saved.append, lambda packed: packed):
+    with hooks_allowed(), keeping_the_generators(), saved_tensors_hooks(saved.append, lambda packed: packed):
         one = forward(subject)
+    need_a_function(one)
     whole: dict[int, int] = {}
     needed: dict[int, dict[tuple[Any, ...], int]] = {}
     for t in saved:
@@ -277,8 +305,21 @@ def version_check(subject: Subject) -> Iterator[Finding]:
 
 
 def _targets(one: Pass) -> list[tuple[str, torch.Tensor]]:
+    """Inputs and outputs that may be changed; not the parameters of a module that is an argument too and reads them."""
     both = (*named_tensors(one.inputs), *named_tensors(one.outputs, "output"))
-    return [(name, t) for name, t in both if t.numel()]
+    theirs = {id(t) for t in tensors_of_callers(one.inputs)}
+    return [(name, t) for name, t in both if t.numel() and id(t) not in theirs]
+
+
+def tensors_of_callers(inputs: Inputs) -> list[torch.Tensor]:
+    """What arguments that are no tensors bring along: parameters of a module, what a function has captured."""
+    found: list[torch.Tensor] = []
+    for value in inputs:
+        if isinstance(value, torch.nn.Module):
+            found += [*value.parameters(), *value.buffers()]
+        elif not isinstance(value, (torch.Tensor, list, tuple, dict)):
+            found += [kept.value for kept in _walk(value, "", set(), DEPTH) if isinstance(kept.value, torch.Tensor)]
+    return found
 
 
 def _unseen(subject: Subject, name: str, want: Result) -> Iterator[Finding]:
@@ -344,7 +385,7 @@ def unpacked_twice(subject: Subject) -> Iterator[Finding]:
             counts[place] = counts.get(place, 0) + 1
         return packed[place]
 
-    with keeping_the_generators(), saved_tensors_hooks(pack, unpack):
+    with hooks_allowed(), keeping_the_generators(), saved_tensors_hooks(pack, unpack):
         forward(subject).backward()
     often = max(counts.values(), default=0)
     if often > 1:
@@ -387,6 +428,8 @@ def _under_hooks(subject: Subject, pack: Packing, want: Result, how: str, name: 
             return
         got = Result(outputs, copied(one.backward()))  # type: ignore[arg-type]
     except Exception as error:  # a Function may raise anything; of a tensor that was overwritten it should
+        if refuses_hooks(error):
+            raise NotImplementedError(_first_line(error)) from error
         if not name:
             yield Finding(f"raises {type(error).__name__} where {how}: {_first_line(error)}", fix=fix)
         return
@@ -428,7 +471,7 @@ def _recomputed(subject: Subject, want: Result) -> Iterator[Finding]:
     for reentrant in (False, True):
         how = f"torch.utils.checkpoint(use_reentrant={reentrant})"
         inputs = subject.inputs()
-        if reentrant and any(t.requires_grad for _, t in _nested(inputs)):
+        if reentrant and any(t.requires_grad for t in _nested(inputs)):
             continue  # it sees only what is an argument itself
         fix = "a forward must do the same when it is run again: no state of its own, the same tensors saved"
         try:
@@ -442,8 +485,9 @@ def _recomputed(subject: Subject, want: Result) -> Iterator[Finding]:
         yield from compared(subject, got, want, f"another gradient under {how}", fix)
 
 
-def _nested(inputs: Inputs) -> list[tuple[str, torch.Tensor]]:
-    return [(name, t) for value in inputs if not isinstance(value, torch.Tensor) for name, t in named_tensors(value)]
+def _nested(inputs: Inputs) -> list[torch.Tensor]:
+    held = [t for value in inputs if not isinstance(value, torch.Tensor) for _, t in named_tensors(value)]
+    return held + tensors_of_callers(inputs)
 
 
 def _accumulated(one: Pass) -> tuple[torch.Tensor | None, ...]:

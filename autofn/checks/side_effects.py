@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from .passes import Pass, forward, keeping_the_generators, named_tensors, reseed, working
+from .passes import Pass, forward, is_compiled, keeping_the_generators, named_tensors, reseed, working
 from .rule import ERROR, INFO, Finding, Rule
 from .subject import Inputs, Subject, differentiable
 
@@ -105,7 +105,7 @@ def _keeping_the_settings() -> Iterator[None]:
 
 
 def _settings_changed(subject: Subject) -> Iterator[Finding]:
-    if subject.compiled:
+    if is_compiled(subject):
         return  # a compiled graph is compiled again for other settings
     changed: dict[str, list[str]] = {"forward": [], "backward": []}
     for setting in SETTINGS:

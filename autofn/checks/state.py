@@ -18,11 +18,13 @@ from .passes import (
     Pass,
     Result,
     backward_draws,
+    backward_needs_a_generator,
     compared,
     copied,
     fewer_rows,
     forward,
     forward_draws,
+    is_compiled,
     keeping_the_generators,
     other_numbers,
     other_values,
@@ -161,10 +163,11 @@ def _gradient(out: torch.Tensor, leaf: torch.Tensor, weight: torch.Tensor | None
 
 def thread_safety(subject: Subject) -> Iterator[Finding]:
     """Two threads, one stopped before each line of the Function in turn while the other runs to its end."""
-    if subject.compiled:
+    if is_compiled(subject):
         raise NotImplementedError("compiled code has no Python lines between which threads change")
     want = working(subject)
-    _need_no_generator(subject)
+    if backward_needs_a_generator(subject):
+        raise NotImplementedError("the backward uses the generator, which all threads share")
     change: Change = other_values
     other = _accepted(subject, change)
     if other is None:

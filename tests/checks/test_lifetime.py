@@ -46,7 +46,7 @@ def test_what_is_saved_properly_passes(rule_id):
 
 @pytest.mark.parametrize("rule_id", RULES)
 def test_pytorchs_own_operations_pass(rule_id):
-    assert not findings(rule_id, lambda x: torch.softmax(x.exp() @ x, 0), one)
+    assert not outcome(rule_id, lambda x: torch.softmax(x.exp() @ x, 0), one).findings
 
 
 def test_the_output_on_ctx_is_a_cycle():
@@ -134,6 +134,13 @@ def test_a_gradient_accumulated_by_hand_is_no_leak():
 def test_a_mask_on_ctx_is_held_after_the_backward():
     (found,) = findings("held-after-backward", exp(saved_beside(mask=lambda ctx, x, y: y > 1)), one)
     assert (found.severity, found.where, found.observed) == ("error", "ctx.mask", "1 tensor of shape [5]")
+
+
+def test_the_state_of_a_generator_and_what_leads_to_captured_weights_are_not_held():
+    module = torch.nn.LSTM(5, 5, dtype=torch.float64)
+    planted = exp(saved_beside(state=lambda ctx, x, y: torch.get_rng_state()))
+    assert not findings("held-after-backward", planted, one)
+    assert not findings("held-after-backward", lambda x: planted.apply(module(x[None])[0]), one)
 
 
 def test_what_the_backward_drops_is_not_held():

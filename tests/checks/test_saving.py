@@ -115,6 +115,50 @@ def test_a_callable_argument_is_the_callers_own():
     assert not findings("ctx-tensor", function(forward, backward), lambda: (lambda x: x * weight, *one()))
 
 
+class Rerun(torch.autograd.Function):
+    """A module run again within the backward, under the random numbers of its forward."""
+
+    @staticmethod
+    def forward(ctx, module, x, *parameters):
+        ctx.module, ctx.state = module, torch.get_rng_state()
+        ctx.save_for_backward(x, *parameters)
+        return torch.nn.functional.dropout(module(x))
+
+    @staticmethod
+    def backward(ctx, g):
+        x = ctx.saved_tensors[0]
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            torch.set_rng_state(ctx.state)
+            leaf = x.detach().requires_grad_()
+            out = torch.nn.functional.dropout(ctx.module(leaf))
+        return None, *torch.autograd.grad(out, (leaf, *ctx.module.parameters()), g)
+
+
+def module_and_parameters():
+    module = torch.nn.Linear(5, 2, dtype=torch.float64)
+    return module, *one(), *module.parameters()
+
+
+@pytest.mark.parametrize("rule_id", RULES)
+def test_a_module_run_again_within_the_backward_passes(rule_id):
+    assert not findings(rule_id, Rerun, module_and_parameters, random=True)
+
+
+@pytest.mark.parametrize("rule_id", [each for each in RULES if each not in ("saved-hooks", "version-check")])
+def test_what_makes_no_function_is_not_looked_into(rule_id):
+    assert outcome(
+        rule_id, lambda x: torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=False), one
+    ).status in (
+        "n/a",
+        "ok",
+    )
+
+
+@pytest.mark.parametrize("rule_id", RULES[1:])
+def test_a_transform_that_refuses_hooks_is_no_finding(rule_id):
+    assert not outcome(rule_id, lambda x: torch.func.vjp(torch.sin, x)[0], one).findings
+
+
 @pytest.mark.parametrize("rule_id", RULES)
 def test_what_is_saved_properly_passes(rule_id):
     assert not findings(rule_id, keeping(saved, from_saved), one)
