@@ -23,10 +23,9 @@ Grads = tuple[torch.Tensor | None, ...]
 
 # Where the Function draws random numbers: the forward's seed, and another one that the backward finds.
 FORWARD_SEED, BACKWARD_SEED = 987_654_321, 123_456_789
-# Elements of a gradient that are looked at one by one where there is no reference, and the largest number of wrong ones
-# that are tried for a kink: each takes a few calls of the forward.
-ELEMENTS, TRIED = 24, 8
-# Of a large tensor, whose forward takes its time, fewer.
+# Wrong elements that are tried for a kink: each takes a few calls of the forward.
+TRIED = 8
+# Of large tensors, whose forward takes its time, no more than a few elements are tried one by one.
 LARGE, ELEMENTS_OF_LARGE = 10_000, 3
 # Roundings of a gradient of the natural size, max(grad_output) * max(output) / max(input): what is left of an exact 0.
 ROUNDINGS = 64
@@ -39,7 +38,8 @@ class Judging:
     told: where the inputs come from, for the messages; "" for those given. values: whether a wrong output is a finding,
     or a reason not to judge. crashes: whether an error in the backward is a finding. declared: whether the Spec's
     tolerances hold here. close: whether every difference from the reference counts, or one that the slope of the
-    forward refutes as well. only_nan: whether NaN and infinite gradients alone count.
+    forward refutes as well. only_nan: whether NaN and infinite gradients alone count. elements: where there is no
+    reference, as many of each input are tried one by one.
     """
 
     told: str = ""
@@ -48,6 +48,7 @@ class Judging:
     declared: bool = False
     close: bool = False
     only_nan: bool = False
+    elements: int = 24
     fix: str = ""
 
 
@@ -262,9 +263,9 @@ def against_the_forward(point: Point, got: Grads, judging: Judging) -> Iterator[
         return
     slopes = slopes_of(point)
     for place, mine in zip(places, got, strict=True):
-        for direction, described in directions(point.inputs[place]):
+        for direction, described in directions(point.inputs[place], _most(point, judging)):
             claimed = 0.0 if mine is None else slope(mine, direction)
-            if not abs(claimed) < torch.inf or _near(claimed, slopes.central({place: direction})):
+            if not abs(claimed) < torch.inf or slopes.near({place: direction}, claimed):
                 continue
             if not slopes.explains({place: direction}, claimed):
                 yield _refuted(slopes, {place: direction}, claimed, described, judging)
@@ -283,17 +284,14 @@ def _refuted(
     )  # fmt: skip
 
 
-def directions(t: torch.Tensor) -> Iterator[tuple[torch.Tensor, str]]:
-    """Directions to try: one element each (all of a small tensor, some of a large one), then all elements at once."""
+def directions(t: torch.Tensor, most: int) -> Iterator[tuple[torch.Tensor, str]]:
+    """Directions to try: one element each, the first and others, `most` at most; then all elements at once."""
     finite = t.detach().isfinite()
     if not t.numel() or not bool(finite.any()):
         return
     generator = torch.Generator().manual_seed(3)
-    indices = (
-        torch.randperm(t.numel(), generator=generator)[: ELEMENTS if t.numel() <= LARGE else ELEMENTS_OF_LARGE]
-        .sort()
-        .values.tolist()
-    )
+    others = 1 + torch.randperm(t.numel() - 1, generator=generator)
+    indices = [0, *others[: most - 1].sort().values.tolist()]
     for index in indices:
         if bool(finite.reshape(-1)[index]):
             at = tuple(int(each) for each in torch.unravel_index(torch.tensor(index), t.shape))
@@ -381,8 +379,9 @@ def _largest(tensors: Sequence[torch.Tensor | None]) -> float:
     return max((float(t.max()) for t in finite if t.numel()), default=0.0)
 
 
-def _near(claimed: float, measured: float) -> bool:
-    return abs(claimed - measured) <= 1e-6 * abs(measured)
+def _most(point: Point, judging: Judging) -> int:
+    sizes = [t.numel() for t in (*leaves(point.inputs), *point.outputs)]
+    return judging.elements if sum(sizes) <= LARGE else ELEMENTS_OF_LARGE
 
 
 def _size(t: torch.Tensor) -> str:

@@ -82,47 +82,53 @@ class Slopes:
         if self.here is None or ahead is None or behind is None:
             return ANY
         slopes = torch.cat([ahead[0], behind[0]]) * self.weights
-        noise = torch.maximum(ahead[1], behind[1]) + ROUNDINGS * self.here.abs() / step
-        noise = torch.where(slopes.ne(0).any(0), noise * self.weights.abs(), 0.0)
-        slack = float(noise.sum()) + SLACK * float(slopes.abs().amax(0).sum())
+        rounding = ROUNDINGS * self.here.abs() / step
+        seen = float((torch.maximum(ahead[1], behind[1]) * self.weights.abs()).sum())
+        slack = seen + float((rounding * self.weights).norm()) + SLACK * float(slopes.abs().amax(0).sum())
         return Interval(float(slopes.amin(0).sum()) - slack, float(slopes.amax(0).sum()) + slack)
 
-    def central(self, direction: Direction, step: float = STEPS[0]) -> float:
-        """The central difference; NaN where the forward cannot be followed."""
+    def near(self, direction: Direction, slope: float) -> bool:
+        """Whether a slope is that of a central difference, which two calls tell; `explains` takes many."""
+        step = STEPS[0]
         ahead, behind = (self._outputs(self._moved(direction, sign * step)) for sign in (1, -1))
-        if ahead is None or behind is None:
-            return torch.nan
-        return float(((ahead - behind) * self.weights).sum()) / (2 * step)
+        if self.here is None or ahead is None or behind is None:
+            return False
+        terms = (ahead - behind) * self.weights / (2 * step)
+        rounding = ROUNDINGS * float((self.here * self.weights).norm()) / step
+        return abs(float(terms.sum()) - slope) <= SLACK * float(terms.abs().sum()) + rounding
 
     def _side(self, direction: Direction, step: float) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """The slopes (2, outputs) to a half and a whole step, and their noise: the third difference of four points."""
+        """The slopes (3, outputs) to a half, a whole and (by these two) no step; the noise: a third difference."""
         points = [self._outputs(self._moved(direction, step * quarter / 4)) for quarter in (1, 2, 3, 4)]
         known = [point for point in points if point is not None]
         if self.here is None or len(known) < 4:
             return None
         first, half, third, whole = known
-        slopes = torch.stack([(half - self.here) * 2, whole - self.here]) / step
-        return slopes, (whole - 3 * third + 3 * half - first).abs() / abs(step)
+        near, far = (half - self.here) * 2 / step, (whole - self.here) / step
+        return torch.stack([near, far, 2 * near - far]), (whole - 3 * third + 3 * half - first).abs() / abs(step)
 
     def _scaled(self, direction: Direction) -> list[tuple[Direction, float]]:
-        """The direction; where one element alone moves, also as long as that element is, with its factor."""
-        moving = [(place, int(index)) for place, step in direction.items() for index in step.reshape(-1).nonzero()[:2]]
-        if len(moving) != 1:
-            return [(direction, 1.0)]
-        ((place, index),) = moving
-        size = float(self.inputs[place].detach().reshape(-1)[index].abs())
+        """The direction as it is, and as long as the elements that it moves are large, with the factor of its slope."""
+        moving = [self.inputs[place].detach()[towards != 0].abs() for place, towards in direction.items()]
+        size = max((float(each.max()) for each in moving if each.numel()), default=0.0)
         if size in (0.0, 1.0, torch.inf):
             return [(direction, 1.0)]
-        return [(direction, 1.0), ({place: direction[place] * size}, size)]
+        return [(direction, 1.0), ({place: towards * size for place, towards in direction.items()}, size)]
 
-    def _moved(self, direction: Direction, step: float) -> Inputs:
-        return tuple(
-            (t.detach() + step * direction[place]).requires_grad_(t.requires_grad) if place in direction else t
-            for place, t in enumerate(self.inputs)
-        )
+    def _moved(self, direction: Direction, step: float) -> Inputs | None:
+        """The inputs a step along the direction; None where the step is lost in the rounding of an element."""
+        moved = list(self.inputs)
+        for place, towards in direction.items():
+            t = self.inputs[place].detach()
+            moved[place] = (t + step * towards).requires_grad_(self.inputs[place].requires_grad)
+            if bool((moved[place].detach() == t).logical_and(towards != 0).any()):
+                return None
+        return tuple(moved)
 
-    def _outputs(self, inputs: Inputs) -> torch.Tensor | None:
+    def _outputs(self, inputs: Inputs | None) -> torch.Tensor | None:
         """The chosen outputs as one row of float64, or None where the forward refuses or is not finite."""
+        if inputs is None:
+            return None
         try:
             outputs = self.forward(inputs)
         except Exception:  # beyond its domain a Function may raise anything

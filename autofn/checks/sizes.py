@@ -34,7 +34,7 @@ class Budget:
     all_s: float
 
 
-QUICKLY, FULLY = Budget(2**19, 0.03, 0.3), Budget(2**23, 0.5, 20.0)
+QUICKLY, FULLY = Budget(2**19, 0.03, 0.3), Budget(2**21, 0.3, 3.0)
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
-from .agreement import Judging, examine, need_judged, need_right_as_given, steady
+from .agreement import Judging, examine, fresh, need_judged, need_right_as_given, steady
 from .rule import Finding, Rule
 from .subject import Inputs, Subject
 from .variations import floats, mapped, replaced
@@ -19,25 +19,34 @@ Change = Callable[[torch.Tensor], torch.Tensor]
 CORNERS = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 6.0)
 # Beyond the exponential's range in float32 and in float64. HUGE has a square in float64, and its square one.
 STEEP, HUGE, TINY, DENORMAL = (100.0, 1000.0), 1e30, 1e-30, 1e-310
-# Ranks of the most findings that are told: the first few say it all.
-TOLD = 3
+# The most findings that are told: the first few say it all. Elements tried by differences, without a reference.
+TOLD, ELEMENTS = 3, 1
 
 
 @dataclass(frozen=True)
 class Special:
-    """How one tensor is changed. only_nan: whether NaN alone is judged: other gradients there mean nothing."""
+    """How one tensor is changed.
+
+    only_nan: whether NaN alone is judged: other gradients there mean nothing. infinite: whether it holds infinities.
+    """
 
     told: str
     change: Change
     only_nan: bool = False
+    infinite: bool = False
 
 
 def special_values(subject: Subject) -> Iterator[Finding]:
     """Gradients at special values, judged where the reference (or, without one, the output) is finite."""
     still, judged, told = steady(subject), False, 0
     given = need_right_as_given(still)
+    infinities = still.reference is not None or _masks(still, given)
     for special, inputs in _cases(given):
-        found = examine(still, inputs, Judging(special.told, crashes=False, only_nan=special.only_nan))
+        if special.infinite and not infinities:
+            continue
+        found = examine(
+            still, inputs, Judging(special.told, crashes=False, only_nan=special.only_nan, elements=ELEMENTS)
+        )
         judged |= found is not None
         for each in found or ():
             if isinstance(each, Finding):
@@ -46,6 +55,12 @@ def special_values(subject: Subject) -> Iterator[Finding]:
         if told >= TOLD:
             return
     need_judged(judged, "no special value has a finite result")
+
+
+def _masks(subject: Subject, given: Inputs) -> bool:
+    """Whether infinities may be a mask: one input, outputs of its shape. Elsewhere inf - inf is rightly NaN."""
+    shapes = {out.shape for out in subject.call(fresh(given))}
+    return len(floats(given)) == 1 and shapes == {given[floats(given)[0]].shape}
 
 
 def _cases(given: Inputs) -> Iterator[tuple[Special, Inputs]]:
@@ -59,7 +74,7 @@ def _cases(given: Inputs) -> Iterator[tuple[Special, Inputs]]:
                 continue
             # What an argument that is not differentiated may hold is for `other-values` to try.
             only_nan = special.only_nan or not given[place].requires_grad
-            yield Special(f"{special.told} in input {place}", special.change, only_nan), inputs
+            yield replace(special, told=f"{special.told} in input {place}", only_nan=only_nan), inputs
     for first, second in itertools.combinations(floats(given), 2):
         if given[second].requires_grad and given[first].shape == given[second].shape:
             equal = Special(f"input {second} equal to input {first}", _zeros)
@@ -167,12 +182,12 @@ SPECIALS = (
     Special(f"one value of {HUGE:.0e}", _first(HUGE)),
     Special(f"values around {TINY:.0e}", _scaled(TINY)),
     Special("denormal values", _scaled(DENORMAL), only_nan=True),
-    Special("a -inf", _first(-INF)),
-    Special("a -inf in every other element", _first(-INF, every=2)),
-    Special("a column of -inf", _first_column(-INF)),
-    Special("a row of -inf", _first_row(-INF)),
-    Special("nothing but -inf", lambda t: torch.full_like(t, -INF)),
-    Special("an inf", _first(INF)),
+    Special("a -inf", _first(-INF), infinite=True),
+    Special("a -inf in every other element", _first(-INF, every=2), infinite=True),
+    Special("a column of -inf", _first_column(-INF), infinite=True),
+    Special("a row of -inf", _first_row(-INF), infinite=True),
+    Special("nothing but -inf", lambda t: torch.full_like(t, -INF), infinite=True),
+    Special("an inf", _first(INF), infinite=True),
 )
 
 RULES = (Rule("special-values", "error", "finite and right at zeros, ties, infinities and corners", special_values),)
