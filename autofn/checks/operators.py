@@ -94,8 +94,7 @@ class _Dispatched(TorchDispatchMode):
         self.calls = calls
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        _note(self.calls, func, args, kwargs or {}, tracked=False)
-        return func(*args, **(kwargs or {}))
+        return _noted(self.calls, func, func, args, kwargs or {}, tracked=False)
 
 
 class _Called(TorchFunctionMode):
@@ -106,20 +105,32 @@ class _Called(TorchFunctionMode):
         self.calls = calls
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if isinstance(func, torch._ops.OpOverload):
-            _note(self.calls, func, args, kwargs or {}, tracked=torch.is_grad_enabled())
-        return func(*args, **(kwargs or {}))
+        op = _only_overload(func)
+        if op is None:
+            return func(*args, **(kwargs or {}))
+        return _noted(self.calls, op, func, args, kwargs or {}, tracked=torch.is_grad_enabled())
 
 
-def _note(calls: dict[str, Call], op: Any, args: Any, kwargs: Any, *, tracked: bool) -> None:
+def _only_overload(func: Any) -> torch._ops.OpOverload | None:
+    """The operator that a call of `func` is, where that is plain."""
+    if isinstance(func, torch._ops.OpOverload):
+        return func
+    one = isinstance(func, torch._ops.OpOverloadPacket) and len(func.overloads()) == 1
+    return getattr(func, func.overloads()[0]) if one else None
+
+
+def _noted(calls: dict[str, Call], op: Any, func: Any, args: Any, kwargs: Any, *, tracked: bool) -> Any:
+    """What the call returns; it is noted, with its arguments as they were before, unless it raises."""
     if op.namespace in OWN:
-        return
+        return func(*args, **kwargs)
 
     def copied(t: torch.Tensor) -> torch.Tensor:
         return t.detach().clone().requires_grad_(tracked and t.requires_grad)
 
     call = Call(op, *tree_map_only(torch.Tensor, copied, (tuple(args), dict(kwargs))))
+    returned = func(*args, **kwargs)
     calls.setdefault(call.key, call)
+    return returned
 
 
 def _calls(subject: Subject) -> list[Call]:
@@ -196,8 +207,10 @@ def _told(call: Call, test: str, error: BaseException) -> Finding:
     if any(words in said for words in NO_FAKE):
         missing = "it has no fake kernel, so that torch.compile cannot trace it"
         return Finding(f"{missing} ({said})", str(call.op), fix=FAKE_FIX, severity=WARNING)
+    severity = _severity(test, said)
+    what = wrong if severity == ERROR else "opcheck could not try it to the end"
     how = f" {call.how}" if call.how else ""
-    return Finding(f"{wrong}{how} ({test}: {said})", str(call.op), fix=fix, severity=_severity(test, said))
+    return Finding(f"{what}{how} ({test}: {said})", str(call.op), fix=fix, severity=severity)
 
 
 def _severity(test: str, said: str) -> str:
