@@ -14,6 +14,9 @@ from .subject import Inputs, Subject, leaves, positions
 
 Grads = tuple[torch.Tensor | None, ...]
 
+# What is left in float64 where numbers of about 1 cancel: a million roundings.
+NOISE = 1e-10
+
 
 @dataclass(frozen=True)
 class Result:
@@ -110,18 +113,20 @@ def weights_of(subject: Subject, inputs: Inputs, apply: Callable[..., Any] | Non
             return None
 
 
-def disagreement(got: Result, want: Result, rtol: float) -> tuple[str, Difference] | None:
+def disagreement(got: Result, want: Result, rtol: float, usual: Result | None = None) -> tuple[str, Difference] | None:
     """The first output or gradient that lies farther off than rtol times the largest element of the expected one.
 
-    A shape that differs is a disagreement as well; a gradient that only one of the two has is not compared.
+    usual: the same for other arguments, whose largest elements count as well: where all cancels, rounding is all that
+    is left. A shape that differs is a disagreement too; a gradient that only one of the two has is not compared.
     """
-    for (name, mine), (_, right) in zip(got.named(), want.named(), strict=False):
+    sizes = [largest(t) if isinstance(t, torch.Tensor) else 0.0 for _, t in (usual or want).named()]
+    for (name, mine), (_, right), size in zip(got.named(), want.named(), sizes, strict=False):
         if not isinstance(mine, torch.Tensor) or not isinstance(right, torch.Tensor):
             continue
         if mine.shape != right.shape:
             shapes = str(list(mine.shape)), str(list(right.shape))
             return name, Difference(float("inf"), (), *shapes, mine.numel(), right.numel())
-        found = difference(mine, right, 0.0, rtol * largest(right))
+        found = difference(mine, right, 0.0, max(rtol * max(size, largest(right)), NOISE))
         if found is not None:
             return name, found
     return None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from math import log2
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from .subject import Inputs
 
@@ -16,11 +15,9 @@ from .subject import Inputs
 ROWS = 4096
 # Less than this many times longer says nothing.
 LEAST = 64
-# Elements that one forward and backward may write, some milliseconds; a call of an operation counts for some.
-WORK = 1 << 22
-CALL = 1 << 9
+# Processor seconds that one forward and backward may take: about twenty of them are made for a size.
+SECONDS = 0.02
 
-Counts = tuple[int, int]
 Make = Callable[[int], Inputs]
 
 
@@ -38,47 +35,19 @@ def grown(inputs: Inputs) -> Iterator[tuple[int, Make]]:
 
 
 def affordable(run: Callable[[int], Any], size: int) -> int:
-    """The longest multiple of `size` that `run(length)` can be called with, by the work of two short runs; 0 if none.
-
-    The work is counted, not timed: the answer is the same on a busy machine.
-    """
-    short, twice = (_work(run, size * each) for each in (8, 16))
-    length = ROWS
-    while length and _foreseen(short, twice, length / (8 * size)) > WORK:
-        length //= 2
-    return length // size * size if length >= LEAST * size else 0
+    """The longest multiple of `size` for which `run(length)` takes no more than SECONDS; 0 where that says nothing."""
+    length = 8 * size
+    run(length)  # what is loaded and prepared at a first call
+    while 2 * length <= ROWS and _seconds(run, length) < SECONDS / 2:
+        length *= 2
+    return length if length >= LEAST * size else 0
 
 
-def _foreseen(short: Counts, twice: Counts, longer: float) -> float:
-    """The work of a run so many times longer than the short one: elements and calls each grow by a power of it."""
-    elements, calls = (
-        first * longer ** max(0.0, log2(second / first)) for first, second in zip(short, twice, strict=True)
-    )
-    return elements + CALL * calls
-
-
-class _Work(TorchFunctionMode):
-    """Counts the elements that operations return, and the operations, as far as they are called from Python.
-
-    A TorchDispatchMode would see all of them, and import Dynamo: more than a second.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.elements = self.calls = 1
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
-        tensors = found if isinstance(found, (tuple, list)) else (found,)
-        self.elements += sum(t.numel() for t in tensors if isinstance(t, torch.Tensor))
-        self.calls += 1
-        return found
-
-
-def _work(run: Callable[[int], Any], length: int) -> Counts:
-    with _Work() as counted:
-        run(length)
-    return counted.elements, counted.calls
+def _seconds(run: Callable[[int], Any], length: int) -> float:
+    """Processor time: on a busy machine the answer is much the same."""
+    begin = time.process_time()
+    run(length)
+    return time.process_time() - begin
 
 
 def _places(inputs: Inputs, size: int, only_first: bool) -> tuple[tuple[int, int], ...]:

@@ -43,28 +43,30 @@ def grad_output_layout(subject: Subject) -> Iterator[Finding]:
     if weights is None:
         raise NotImplementedError("the forward raises")
     places = [place for place, w in enumerate(weights) if w is not None]
-    _steady(subject, inputs, weights)
+    usual = _steady(subject, inputs, weights)
     groups: dict[str, tuple[int, ...]] = {f"grad_output {place}": (place,) for place in places}
     if len(places) > 1:
         groups["all grad_outputs"] = tuple(places)
     found: set[str] = set()
     for who, chosen in groups.items():
         if not found or len(chosen) == 1:
-            for finding in _of_grad_output(subject, inputs, weights, who, chosen):
+            for finding in _of_grad_output(subject, inputs, (weights, usual), who, chosen):
                 found.add(who)
                 yield finding
 
 
 def _of_grad_output(
-    subject: Subject, inputs: Inputs, weights: Grads, who: str, chosen: tuple[int, ...]
+    subject: Subject, inputs: Inputs, normal: tuple[Grads, Result], who: str, chosen: tuple[int, ...]
 ) -> Iterator[Finding]:
+    """normal: the grad_outputs as they are else, and what comes of them."""
+    weights, usual = normal
     failures = []
     for layout in _layouts([w for place in chosen if (w := weights[place]) is not None]):
         settled = _changed(weights, chosen, layout.settle)
         laid = _changed(settled, chosen, layout.lay)
         want = attempt(subject, copies(inputs), _packed(settled))
         if isinstance(want, Result):
-            failures += _failure(layout, attempt(subject, copies(inputs), laid), want, subject.dtype)
+            failures += _failure(layout, attempt(subject, copies(inputs), laid), want, usual)
     yield from _told(who, failures, "call grad_output.contiguous() before its memory is read, or use its strides")
 
 
@@ -78,19 +80,21 @@ def input_layout(subject: Subject) -> Iterator[Finding]:
     weights = weights_of(subject, inputs)
     if weights is None:
         raise NotImplementedError("the forward raises")
-    _steady(subject, inputs, weights)
+    usual = _steady(subject, inputs, weights)
     groups: dict[str, tuple[int, ...]] = {f"input {place}": (place,) for place in tensors}
     if len(tensors) > 1:
         groups["all inputs"] = tuple(tensors)
     found: set[str] = set()
     for who, chosen in groups.items():
         if not found or len(chosen) == 1:
-            for finding in _of_input(subject, inputs, who, chosen):
+            for finding in _of_input(subject, (inputs, usual), who, chosen):
                 found.add(who)
                 yield finding
 
 
-def _of_input(subject: Subject, inputs: Inputs, who: str, chosen: tuple[int, ...]) -> Iterator[Finding]:
+def _of_input(subject: Subject, normal: tuple[Inputs, Result], who: str, chosen: tuple[int, ...]) -> Iterator[Finding]:
+    """normal: the arguments as they are else, and what comes of them."""
+    inputs, usual = normal
     failures = []
     for layout in _layouts([inputs[place] for place in chosen]):
         settled = _arranged(inputs, chosen, layout.settle)
@@ -101,7 +105,7 @@ def _of_input(subject: Subject, inputs: Inputs, who: str, chosen: tuple[int, ...
             continue
         if _overlaps(laid) and not same_bits(_tensors(used), _tensors(settled)):
             continue  # it writes to its input, which no memory that is shared between elements can take
-        failed = _failure(layout, attempt(subject, laid), want, subject.dtype)
+        failed = _failure(layout, attempt(subject, laid), want, usual)
         if failed and not (_overlaps(laid) and _ambiguous(subject, settled, chosen, want)):
             failures += failed
     yield from _told(who, failures, "call .contiguous() on the input before its memory is read, or use its strides")
@@ -115,7 +119,7 @@ def _layout_free(subject: Subject, settled: Inputs, laid: Inputs) -> bool:
     return (
         isinstance(packed, Result)
         and isinstance(strided, Result)
-        and disagreement(strided, packed, _rtol(subject.dtype)) is None
+        and disagreement(strided, packed, _rtol(packed)) is None
     )
 
 
@@ -125,7 +129,7 @@ def _ambiguous(subject: Subject, settled: Inputs, chosen: tuple[int, ...], want:
     What stride 0 makes equal are ties, which may be broken either way.
     """
     got = attempt(subject, _arranged(settled, chosen, _strided))
-    return isinstance(got, Result) and disagreement(got, want, _rtol(subject.dtype)) is not None
+    return isinstance(got, Result) and disagreement(got, want, _rtol(want)) is not None
 
 
 @dataclass(frozen=True)
@@ -138,11 +142,11 @@ class _Failure:
     finding: Finding | None = None
 
 
-def _failure(layout: Layout, got: Result | Raised, want: Result, dtype: torch.dtype) -> list[_Failure]:
+def _failure(layout: Layout, got: Result | Raised, want: Result, usual: Result) -> list[_Failure]:
     if isinstance(got, Raised):
         kind = "refusal" if _refuses(got) else "crash"
         return [_Failure(layout.name, kind, f"{got} in the {got.stage}")]
-    found = disagreement(got, want, _rtol(dtype))
+    found = disagreement(got, want, _rtol(want), usual)
     if found is None:
         return []
     name, worst = found
@@ -187,20 +191,22 @@ def _need_eager(subject: Subject) -> None:
         raise NotImplementedError("compiled anew for each layout: the graphs themselves are guarded on the strides")
 
 
-def _steady(subject: Subject, inputs: Inputs, weights: Grads) -> None:
-    """Raises NotImplementedError unless two packed calls work and agree."""
+def _steady(subject: Subject, inputs: Inputs, weights: Grads) -> Result:
+    """What comes out for packed memory. Raises NotImplementedError unless two such calls work and agree."""
     first, second = (attempt(subject, copies(inputs), _packed(weights)) for _ in range(2))
     for each in (first, second):
         if isinstance(each, Raised):
             raise NotImplementedError(f"the {each.stage} raises for packed memory too: {each}")
     assert isinstance(first, Result)
     assert isinstance(second, Result)
-    if disagreement(second, first, _rtol(subject.dtype)) is not None:
+    if disagreement(second, first, _rtol(first)) is not None:
         raise NotImplementedError("two calls with equal arguments differ: layouts cannot be told from chance")
+    return first
 
 
-def _rtol(dtype: torch.dtype) -> float:
-    return RTOLS.get(dtype, RTOL)
+def _rtol(result: Result) -> float:
+    """By the coarsest dtype among the results."""
+    return max((RTOLS.get(t.dtype, RTOL) for _, t in result.named() if isinstance(t, torch.Tensor)), default=RTOL)
 
 
 def _packed(weights: Grads) -> Grads:
@@ -274,13 +280,13 @@ def _columns(t: torch.Tensor) -> torch.Tensor | None:
     """Some columns of wider rows, as `torch.cat` hands its grad_output back."""
     if t.dim() < 2 or not t.numel():
         return None
-    room = _room(t, (*t.shape[:-1], t.shape[-1] + 3))
+    room = _room(t, (*t.shape[:-1], t.shape[-1] + 4))
     return room.narrow(-1, 2, t.shape[-1]).copy_(t)
 
 
 def _offset(t: torch.Tensor) -> torch.Tensor | None:
-    """Packed, but not at the begin of its storage."""
-    return _room(t, (t.numel() + 3,))[3:].view(t.shape).copy_(t)
+    """Packed, but not at the begin of its storage; by a multiple of what wider elements are aligned to."""
+    return _room(t, (t.numel() + 8,))[8:].view(t.shape).copy_(t)
 
 
 def _permuted(order: Callable[[int], list[int]], least: int) -> Lay:

@@ -119,10 +119,9 @@ def _of_python(outputs: tuple[torch.Tensor, ...], subject: Subject, nodes: list[
     returned: list[tuple[Any, Any]] = []
     weights = [w for w in subject.grad_outputs(outputs) if w is not None]
     tracked = [out for out in outputs if isinstance(out, torch.Tensor) and out.requires_grad]
-    with _watched({type(node)._forward_cls for node in nodes}, returned):
-        # What the engine or the Function raises is another rule's; what was returned before is known.
-        with suppress(Exception):
-            torch.autograd.backward(tracked, weights)
+    # What the engine or the Function raises is another rule's; what was returned before is known.
+    with _watched({type(node)._forward_cls for node in nodes}, returned), suppress(Exception):
+        torch.autograd.backward(tracked, weights)
     return [raw for node, grads in returned if node in nodes for raw in _raws(node, grads)]
 
 

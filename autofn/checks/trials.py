@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -29,17 +30,19 @@ SAME = 1e-6
 
 @dataclass(frozen=True)
 class Trial:
-    """One set of values in one dtype. want: the truth in float64. reference: PyTorch's own arithmetic in the dtype.
+    """One set of values in one dtype. want: the truth in float64. reference: PyTorch's own arithmetic in the dtype."""
 
-    sensitive: for every output and gradient, how far one more rounding of the arguments moves it in float64.
-    """
-
+    subject: Subject
     dtype: torch.dtype
     inputs: Inputs
     weights: Grads
     want: Result
     reference: Result | None
-    sensitive: tuple[float, ...]
+
+    @cached_property
+    def sensitive(self) -> tuple[float, ...]:
+        """For every output and gradient, how far one more rounding of the arguments moves it in float64."""
+        return _sensitivity(self)
 
 
 def floor(trial: Trial, position: int) -> float:
@@ -99,7 +102,7 @@ def of_reference(subject: Subject, inputs: Inputs, weights: Grads | None = None)
 
 
 def trial_of(subject: Subject, inputs: Inputs | None, weights: Grads | None = None) -> Trial | None:
-    """The truth for these values; None where Function or reference refuse the dtype, or where the truth is unsure."""
+    """The truth for these values; None where Function or reference refuse the dtype, or where there is no truth."""
     if inputs is None or not isinstance(first := attempt(subject, copies(inputs), weights), Result):
         return None
     given = weights if weights is not None else weights_of(subject, inputs)
@@ -111,15 +114,15 @@ def trial_of(subject: Subject, inputs: Inputs | None, weights: Grads | None = No
         return None
     dtype = next(t.dtype for t in inputs if isinstance(t, torch.Tensor) and t.is_floating_point())
     comparable = own if own is not None and not subject.intent.surrogate else None
-    return Trial(dtype, inputs, given, want, comparable, _sensitivity(subject, inputs, given, want, dtype))
+    return Trial(subject, dtype, inputs, given, want, comparable)
 
 
 def _truth(subject: Subject, inputs: Inputs, weights: Grads) -> Result | None:
-    """The Function in float64, or the reference where the Function takes no float64. None if nothing repeats."""
+    """The Function in float64, or the reference where the Function takes no float64."""
     for apply in (subject.apply, subject.reference):
-        first, second = (attempt(subject, exact(copies(inputs)), exact_weights(weights), apply) for _ in range(2))
-        if apply is not None and isinstance(first, Result) and isinstance(second, Result):
-            return first if disagreement(second, first, SAME) is None else None
+        found = None if apply is None else attempt(subject, exact(copies(inputs)), exact_weights(weights), apply)
+        if isinstance(found, Result):
+            return found
     return None
 
 
@@ -127,19 +130,17 @@ def exact_weights(weights: Grads) -> Grads:
     return tuple(None if w is None else w.to(torch.complex128 if w.is_complex() else torch.float64) for w in weights)
 
 
-def _sensitivity(
-    subject: Subject, inputs: Inputs, weights: Grads, want: Result, dtype: torch.dtype
-) -> tuple[float, ...]:
-    """How far outputs and gradients move in float64 when every argument is rounded once more, at worst of three."""
-    found = [0.0] * len(list(want.named()))
-    for seed in range(3):
-        shaken, generator = exact(copies(inputs)), torch.Generator().manual_seed(seed)
+def _sensitivity(trial: Trial) -> tuple[float, ...]:
+    """How far outputs and gradients move in float64 when every argument is rounded once more, at worst of two."""
+    found = [0.0] * len(list(trial.want.named()))
+    for seed in range(2):
+        shaken, generator = exact(copies(trial.inputs)), torch.Generator().manual_seed(seed)
         with torch.no_grad():
-            for t in (*shaken, *(given := exact_weights(weights))):
-                _shake(t, torch.finfo(dtype).eps, generator)
-        moved = attempt(subject, shaken, given)
+            for t in (*shaken, *(given := exact_weights(trial.weights))):
+                _shake(t, torch.finfo(trial.dtype).eps, generator)
+        moved = attempt(trial.subject, shaken, given)
         if isinstance(moved, Result):
-            for position, (_, mine, right) in enumerate(pairs_of(moved, want)):
+            for position, (_, mine, right) in enumerate(pairs_of(moved, trial.want)):
                 found[position] = max(found[position], error_of(mine, right))
     return tuple(found)
 

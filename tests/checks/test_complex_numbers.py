@@ -92,12 +92,16 @@ RIGHT = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
-@pytest.mark.parametrize("alone", [False, True], ids=["reference", "alone"])
+# gradcheck hands in no conjugate view.
+ONLY_BESIDE_A_REFERENCE = {"conjugate view misread"}
+
+
+@pytest.mark.parametrize(
+    ("name", "alone"),
+    [(name, alone) for name in WRONG for alone in (False, True) if not (alone and name in ONLY_BESIDE_A_REFERENCE)],
+)
 def test_a_wrong_complex_gradient_is_found(name, alone):
     forward, backward, make = WRONG[name]
-    if alone and name == "conjugate view misread":
-        pytest.skip("gradcheck hands in no conjugate view")
     found = outcome(function(forward, backward), make, None if alone else forward)
     assert found.status == "failed"
     assert all(each.fix for each in found.findings)
