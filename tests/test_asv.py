@@ -173,9 +173,7 @@ def sampled(tmp_path, monkeypatch):
         "ASV_ENV_NAME": "e", "AUTOFN_PROFILE": "quick",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
-    monkeypatch.setitem(
-        asv_run.PROFILES, "quick", {"dtypes": ["float32"], "budget_s": 0.01, "rounds": 2, "servers": 1}
-    )
+    monkeypatch.setitem(asv_run.PROFILES, "quick", {"dtypes": ["float32"], "budget_s": 0.01, "rounds": 2, "servers": 1})
 
     def run(name, version="1"):
         return asv_run.sample(name, version)

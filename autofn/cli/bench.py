@@ -34,7 +34,7 @@ def bench_command(
     threads: Annotated[int, typer.Option("--threads", help="Threads of an operation.")] = 1,
     budget: Annotated[
         float, typer.Option("--budget", metavar="SECONDS", help="Time a variant and phase, at most.")
-    ] = 1.0,
+    ] = 0.8,
     quick: Annotated[bool, typer.Option("--quick", help="In one process, a tenth of the budget: no verdicts.")] = False,
     isolate: Annotated[bool, typer.Option(help="A process of its own for each variant, or this one.")] = True,
     dynamic: Annotated[bool, typer.Option("--dynamic", help="Compile for any sizes, not for the case's.")] = False,
@@ -163,8 +163,9 @@ def _meaning(times: pd.DataFrame) -> str:
     """What the numbers of the tables are."""
     if (times["processes"] > 1).any():
         return (
-            "Means over interpreters; ± half the 95 % interval; x is the speedup over eager, paired by round. A "
-            "verdict stands where the interval lies beyond half of what two arms of eager may differ by; ? is: cannot tell."
+            "Centres over interpreters; ± half the 95 % interval; x is the speedup over eager, paired by round. A "
+            "verdict stands where the interval lies beyond half of what two arms of eager may differ by; ? is: "
+            "cannot tell."
         )
     return (
         "Medians; ± half the 95 % interval; x is the speedup over eager, paired by round. All samples come from one "

@@ -124,4 +124,6 @@ class Listener:
             self.arrived[hello["name"]] = channel, hello
 
     def close(self) -> None:
+        for channel, _ in self.arrived.values():
+            channel.close()
         self.socket.close()

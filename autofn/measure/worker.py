@@ -17,7 +17,8 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from types import ModuleType
 from typing import Any, NoReturn
@@ -35,14 +36,14 @@ def serve(path: str, name: str, package: str) -> None:
     path: the coordinator's socket. package: whose registry is asked; the installed `autofn` need not be the one that
     this file belongs to.
     """
-    import torch
+    with _importing():
+        import torch
 
-    torch.set_num_threads(1)
-    registry = importlib.import_module(f"{package}.registry")
-    from ..case import prepare  # noqa: F401  (imported here once, for all forks)
-    from . import device_state, memory, placement, sampling, ways  # noqa: F401
+        torch.set_num_threads(1)
+        registry = importlib.import_module(f"{package}.registry")
+        from ..case import prepare  # noqa: F401  (imported here once, for all forks)
+        from . import device_state, memory, placement, sampling, ways  # noqa: F401
 
-    _freeze()
     channel = connect(path, {"name": name, "pid": os.getpid()})
     while True:
         try:
@@ -55,7 +56,6 @@ def serve(path: str, name: str, package: str) -> None:
             _import_compiler()
             if message["warm"]:
                 _warm_compiler()
-            _freeze()
             channel.send({"ok": True})
         elif message["do"] == "fork":
             _fork(channel, message, Template, registry)
@@ -104,27 +104,38 @@ def _in_a_fork(function: Callable[[], Message]) -> Message:
 
 
 def _import_compiler() -> None:
-    import torch._dynamo
-    import torch._inductor.compile_fx  # noqa: F401
+    with _importing():
+        import torch._dynamo
+        import torch._inductor.compile_fx  # noqa: F401
 
 
 def _warm_compiler() -> None:
     """Compiles something, so that what compiling imports is there for all forks: 1 s here, 1 s less in each of them."""
     import torch
 
-    x = torch.ones(8, 8, requires_grad=True)
-    torch.compile(_something, fullgraph=True)(x).sum().backward()
-    torch._dynamo.reset()
+    with _importing():
+        x = torch.ones(8, 8, requires_grad=True)
+        torch.compile(_something, fullgraph=True)(x).sum().backward()
+        torch._dynamo.reset()
 
 
 def _something(x: Any) -> Any:
     return x.sin() * x.mean()
 
 
-def _freeze() -> None:
-    """Collects garbage, and exempts what is left: a fork that looked through it all would copy its pages, in 0.15 s."""
-    gc.collect()
-    gc.freeze()
+@contextmanager
+def _importing() -> Iterator[None]:
+    """Collects no garbage inside, and none of what is there at the end ever.
+
+    Looking again and again through all that is imported takes a third of importing Inductor; and a fork that looked
+    through it would copy its pages, in 0.15 s.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _return_freed_pages() -> None:
@@ -219,7 +230,8 @@ class Template(Role):
         if not self.runs:
             return {}
         found = first_calls(self.spec, self.message, self.apply)
-        _freeze()
+        gc.collect()
+        gc.freeze()
         _return_freed_pages()
         return found
 
