@@ -285,13 +285,14 @@ def _refuted(
 
 
 def directions(t: torch.Tensor, most: int) -> Iterator[tuple[torch.Tensor, str]]:
-    """Directions to try: one element each, the first and others, `most` at most; then all elements at once."""
+    """Directions to try: one element each, the first, the last, others, `most` at most; then all elements at once."""
     finite = t.detach().isfinite()
     if not t.numel() or not bool(finite.any()):
         return
     generator = torch.Generator().manual_seed(3)
-    others = 1 + torch.randperm(t.numel() - 1, generator=generator)
-    indices = [0, *others[: most - 1].sort().values.tolist()]
+    ends = dict.fromkeys((0, t.numel() - 1))
+    others = 1 + torch.randperm(max(t.numel() - 2, 0), generator=generator)
+    indices = [*ends, *others.tolist()][:most]
     for index in indices:
         if bool(finite.reshape(-1)[index]):
             at = tuple(int(each) for each in torch.unravel_index(torch.tensor(index), t.shape))

@@ -18,8 +18,8 @@ Direction = Mapping[int, torch.Tensor]
 Forward = Callable[[Inputs], tuple[torch.Tensor, ...]]
 
 # The central difference errs by step**2 times a third derivative, and by 1e-16 / step of rounding: least near 1e-5.
-# The longer steps are for a forward that computes in float32 inside.
-STEPS = (1e-6, 1e-4, 1e-2)
+# LONG is for a forward that computes in float32 inside, where shorter steps see its rounding alone.
+STEPS, LONG = (1e-6, 1e-4), 1e-2
 # A kink is there at any step: the shortest that rounding (1e-16 / step) still lets see one.
 SHORT = 1e-7
 # Two slopes that agree to this part of them differ by arithmetic, not by a kink.
@@ -40,6 +40,9 @@ class Interval:
     def holds(self, slope: float) -> bool:
         return self.lower <= slope <= self.upper
 
+    def meets(self, other: Interval) -> bool:
+        return self.lower <= other.upper and other.lower <= self.upper
+
     def __str__(self) -> str:
         middle, reach = (self.lower + self.upper) / 2, (self.upper - self.lower) / 2
         return f"{middle:.6g}" if reach <= 1e-3 * max(abs(middle), 1e-3) else f"{self.lower:.6g} to {self.upper:.6g}"
@@ -58,12 +61,14 @@ class Slopes:
         self.here = self._outputs(inputs)
 
     def explains(self, direction: Direction, slope: float) -> bool:
-        """Whether a slope is right by any step: one alone may be too short for rounding or too long for the curve."""
-        return any(
-            self.interval(moving, step).holds(slope * share)
-            for moving, share in self._scaled(direction)
-            for step in STEPS
-        )
+        """Whether a slope is right by some step; by the long one where the others, seeing rounding, do not agree."""
+        for moving, share in self._scaled(direction):
+            short, middle = (self.interval(moving, step) for step in STEPS)
+            if short.holds(slope * share) or middle.holds(slope * share):
+                return True
+            if not short.meets(middle) and self.interval(moving, LONG).holds(slope * share):
+                return True
+        return False
 
     def kink(self, direction: Direction, slope: float, other: float) -> bool:
         """Whether two slopes differ since the forward has a kink here, where the first is right. A curve is none."""
