@@ -81,7 +81,7 @@ def _others(argument: Any, with_reference: bool) -> Iterator[Any]:
     elif isinstance(argument, int) and with_reference:
         yield from (other for other in (0, 1, 2, 3, -1) if other != argument)
     elif isinstance(argument, float):
-        yield from (0.0, argument / 3, argument * 3, 1.0)
+        yield from (other for other in (0.0, argument / 3, argument * 3, 1.0) if other != argument)
         if with_reference:  # it accepts what makes sense
             yield -argument
     elif isinstance(argument, str) and argument in REDUCTIONS:

@@ -23,26 +23,30 @@ STEEP, HUGE, TINY, DENORMAL = (100.0, 1000.0), 1e30, 1e-30, 1e-310
 TOLD, ELEMENTS = 3, 1
 
 
+MASK, REFERENCE = "mask", "reference"
+
+
 @dataclass(frozen=True)
 class Special:
     """How one tensor is changed.
 
-    only_nan: whether NaN alone is judged: other gradients there mean nothing. infinite: whether it holds infinities.
+    only_nan: whether NaN alone is judged: other gradients there mean nothing. needs: a REFERENCE, which tells what
+    infinities mean, or that they may at least be a MASK.
     """
 
     told: str
     change: Change
     only_nan: bool = False
-    infinite: bool = False
+    needs: str = ""
 
 
 def special_values(subject: Subject) -> Iterator[Finding]:
     """Gradients at special values, judged where the reference (or, without one, the output) is finite."""
     still, judged, told = steady(subject), False, 0
     given = need_right_as_given(still)
-    infinities = still.reference is not None or _masks(still, given)
+    able = _able(still, given)
     for special, inputs in _cases(given):
-        if special.infinite and not infinities:
+        if special.needs not in able:
             continue
         found = examine(
             still, inputs, Judging(special.told, crashes=False, only_nan=special.only_nan, elements=ELEMENTS)
@@ -57,10 +61,12 @@ def special_values(subject: Subject) -> Iterator[Finding]:
     need_judged(judged, "no special value has a finite result")
 
 
-def _masks(subject: Subject, given: Inputs) -> bool:
-    """Whether infinities may be a mask: one input, outputs of its shape. Elsewhere inf - inf is rightly NaN."""
+def _able(subject: Subject, given: Inputs) -> tuple[str, ...]:
+    """What there is. Infinities may be a mask of one input with outputs of its shape; else inf - inf is rightly NaN."""
+    if subject.reference is not None:
+        return "", MASK, REFERENCE
     shapes = {out.shape for out in subject.call(fresh(given))}
-    return len(floats(given)) == 1 and shapes == {given[floats(given)[0]].shape}
+    return ("", MASK) if len(floats(given)) == 1 and shapes == {given[floats(given)[0]].shape} else ("",)
 
 
 def _cases(given: Inputs) -> Iterator[tuple[Special, Inputs]]:
@@ -182,12 +188,12 @@ SPECIALS = (
     Special(f"one value of {HUGE:.0e}", _first(HUGE)),
     Special(f"values around {TINY:.0e}", _scaled(TINY)),
     Special("denormal values", _scaled(DENORMAL), only_nan=True),
-    Special("a -inf", _first(-INF), infinite=True),
-    Special("a -inf in every other element", _first(-INF, every=2), infinite=True),
-    Special("a column of -inf", _first_column(-INF), infinite=True),
-    Special("a row of -inf", _first_row(-INF), infinite=True),
-    Special("nothing but -inf", lambda t: torch.full_like(t, -INF), infinite=True),
-    Special("an inf", _first(INF), infinite=True),
+    Special("a -inf", _first(-INF), needs=MASK),
+    Special("a -inf in every other element", _first(-INF, every=2), needs=MASK),
+    Special("a column of -inf", _first_column(-INF), needs=MASK),
+    Special("a row of -inf", _first_row(-INF), needs=MASK),
+    Special("nothing but -inf", lambda t: torch.full_like(t, -INF), needs=MASK),
+    Special("an inf", _first(INF), needs=REFERENCE),
 )
 
 RULES = (Rule("special-values", "error", "finite and right at zeros, ties, infinities and corners", special_values),)
