@@ -125,7 +125,7 @@ def disagreement(got: Result, want: Result, rtol: float, usual: Result | None = 
             continue
         if mine.shape != right.shape:
             shapes = str(list(mine.shape)), str(list(right.shape))
-            return name, Difference(float("inf"), (), *shapes, mine.numel(), right.numel())
+            return name, Difference(torch.finfo(torch.float64).max, (), *shapes, mine.numel(), right.numel())
         found = difference(mine, right, 0.0, max(rtol * max(size, largest(right)), NOISE))
         if found is not None:
             return name, found

@@ -110,21 +110,29 @@ def precision_grows(subject: Subject) -> Iterator[Finding | Seen]:
     dtype = next((each for each in (torch.bfloat16, torch.float16) if takes(subject, each)), None)
     if dtype is None:
         raise NotImplementedError("neither bfloat16 nor float16 is taken")
-    judged, told, begin = False, set[str](), time.process_time()
-    for size, make in grown(subject.inputs(dtype)):
-        if time.process_time() - begin > ENOUGH_S:
-            break
-        length = affordable(partial(_attempt_longer, subject, make), size)
-        small, large = (coherent(subject, make(each)) if length else None for each in (size, length))
-        if small is None or large is None:
-            continue
+    judged, told = False, set[str]()
+    for sizes, small, large in _lengthened(subject, dtype):
         judged = True
-        for found in _growth(subject, (size, length), small, large):
-            if isinstance(found, Seen) or found.where not in told:
+        for found in _growth(subject, sizes, small, large):
+            if isinstance(found, Seen):
                 yield found
-                told |= {found.where} if isinstance(found, Finding) else set()
+            elif found.where not in told:
+                told.add(found.where)
+                yield found
     if not judged:
         raise NotImplementedError("no dimension of the inputs can be made longer, or not in a short time")
+
+
+def _lengthened(subject: Subject, dtype: torch.dtype) -> Iterator[tuple[tuple[int, int], Trial, Trial]]:
+    """(size, length), a trial with each, for every dimension that can be made longer, while there is time."""
+    begin = time.process_time()
+    for size, make in grown(subject.inputs(dtype)):
+        if time.process_time() - begin > ENOUGH_S:
+            return
+        length = affordable(partial(_attempt_longer, subject, make), size)
+        small, large = (coherent(subject, make(each)) if length else None for each in (size, length))
+        if small is not None and large is not None:
+            yield (size, length), small, large
 
 
 def _attempt_longer(subject: Subject, make: Make, length: int) -> Result | Raised:

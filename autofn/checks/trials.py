@@ -77,11 +77,12 @@ def need_one_draw(subject: Subject) -> None:
 
 
 def inputs_in(subject: Subject, dtype: torch.dtype) -> Inputs | None:
-    """Arguments in that dtype; None where whoever makes them cannot."""
+    """Arguments in that dtype; None where whoever makes them cannot, or where none of them has a floating dtype."""
     try:
-        return subject.inputs(dtype)
+        inputs = subject.inputs(dtype)
     except Exception:  # a user's code may raise anything, and need not know this dtype
         return None
+    return inputs if any(isinstance(t, torch.Tensor) and t.dtype == dtype for t in inputs) else None
 
 
 def takes(subject: Subject, dtype: torch.dtype) -> bool:

@@ -345,6 +345,15 @@ def test_a_forward_that_refuses_a_dtype_is_not_judged(rule):
 
 
 @pytest.mark.parametrize("rule", BY_ID)
+def test_complex_inputs_have_no_smaller_dtype_to_try(rule):
+    def make():
+        return (torch.randn(4, dtype=torch.complex128).requires_grad_(),)
+
+    planted = function(torch.sin, lambda g, x: g * x.cos().conj())
+    assert outcome(rule, planted, make, torch.sin).status == "n/a"
+
+
+@pytest.mark.parametrize("rule", BY_ID)
 def test_a_wrong_formula_is_not_told_again(rule):
     assert outcome(rule, function(torch.sin, lambda g, x: g * x), reference=torch.sin).findings == ()
 
