@@ -69,6 +69,7 @@ def dtypes_of(subject: Subject) -> tuple[torch.dtype, ...]:
 
 def need_one_draw(subject: Subject) -> None:
     """Raises NotImplementedError where the Function is random, declared or not: another dtype is another draw."""
+    dtypes_of(subject)  # refuses what is compiled, before anything is
     first, second = (attempt(subject, subject.inputs(), seed=seed) for seed in (0, 1))
     both = isinstance(first, Result) and isinstance(second, Result)
     drawn = both and disagreement(first, second, SAME) is not None  # type: ignore[arg-type]
