@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from ..compiled import replayable
-from .pure import Pure, Tensors, classes, deliberate, dot, pure, seeded, told
+from .pure import Pure, Tensors, classes, deliberate, dot, own_classes, pure, seeded, told
 from .rule import ERROR, INFO, WARNING, Finding, Rule, Seen
 from .slopes import JITTER, RTOL, Point, Slope, differences, point_of, settled, slopes_of
 from .subject import Subject
@@ -51,7 +51,7 @@ def double_backward(subject: Subject) -> Iterator[Finding | Seen]:
         refused = [] if wrong else list(_refused(answers))
         yield from wrong
         yield from refused
-        if not wrong and not refused and not subject.compiled:
+        if not wrong and not refused and not subject.compiled and own_classes(subject):
             yield from _third(function, point)
         if not wrong:
             yield Seen(_worst(answers, slopes))

@@ -100,9 +100,13 @@ def transformable(subject: Subject, dtype: torch.dtype | None = None) -> Pure:
 
 
 def lacks_setup_context(subject: Subject) -> bool:
-    """Whether a Function on the way, not one that PyTorch made for an operator, is written as forward(ctx, *args)."""
-    written = [each for each in classes(subject) if not each.__module__.startswith("torch.")]
-    return not all(overrides(each, "setup_context") for each in written)
+    """Whether a Function on the way is written as forward(ctx, *args)."""
+    return not all(overrides(each, "setup_context") for each in own_classes(subject))
+
+
+def own_classes(subject: Subject) -> tuple[type[torch.autograd.Function], ...]:
+    """`classes` without those that are PyTorch's, such as what it makes for an operator."""
+    return tuple(each for each in classes(subject) if not each.__module__.startswith("torch."))
 
 
 def overrides(function: type[torch.autograd.Function], name: str) -> bool:

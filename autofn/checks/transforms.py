@@ -9,7 +9,19 @@ import torch
 
 from .comparing import allowed, difference
 from .forward_mode import jvp as check_jvp
-from .pure import Pure, Tensors, classes, dot, lacks_setup_context, normal_like, overrides, seeded, told, transformable
+from .pure import (
+    Pure,
+    Tensors,
+    classes,
+    dot,
+    lacks_setup_context,
+    normal_like,
+    overrides,
+    own_classes,
+    seeded,
+    told,
+    transformable,
+)
 from .rule import ERROR, INFO, Finding, Rule, Seen
 from .slopes import Point, Slope, settled
 from .subject import Subject
@@ -72,6 +84,8 @@ def nested(subject: Subject) -> Iterator[Finding | Seen]:
     function = transformable(subject)
     if subject.intent.once_differentiable:
         raise NotImplementedError("declared once differentiable")
+    if not own_classes(subject):
+        raise NotImplementedError("PyTorch's own operations: there is no Function to look into")
     point, slopes = settled(function)
     right = _whole(function, slopes)
     _need_plain_second(function, point, right)

@@ -107,3 +107,15 @@ def test_a_wrong_backward_beside_a_right_jvp_is_left_to_other_rules():
 def test_without_a_jvp_there_is_nothing_to_check():
     planted = function(lambda ctx, x: x * 2, lambda ctx, g: g * 2)
     assert outcome("jvp", planted, one).status == "n/a"
+
+
+def test_an_operator_that_drops_tangents_is_only_told():
+    @torch.library.custom_op("autofn_tests_forward_mode::square", mutates_args=())
+    def square(x: torch.Tensor) -> torch.Tensor:
+        return x * x
+
+    def keep(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    square.register_autograd(lambda ctx, g: 2 * g * ctx.saved_tensors[0], setup_context=keep)
+    assert all(each.severity == "info" for each in findings("jvp", square, one))
