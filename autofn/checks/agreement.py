@@ -25,6 +25,10 @@ Grads = tuple[torch.Tensor | None, ...]
 FORWARD_SEED, BACKWARD_SEED = 987_654_321, 123_456_789
 # Wrong elements that are tried for a kink: each takes a few calls of the forward.
 TRIED = 8
+# Of the sum of a slope's absolute terms: less is rounding, some thousand times over.
+CANCELLED = 1e-12
+# Below it a number is denormal, and as good as 0.
+SMALLEST = 2.3e-308
 # Of large tensors, whose forward takes its time, no more than a few elements are tried one by one.
 LARGE, ELEMENTS_OF_LARGE = 10_000, 3
 # Roundings of a gradient of the natural size, max(grad_output) * max(output) / max(input): what is left of an exact 0.
@@ -181,7 +185,8 @@ def compare_outputs(subject: Subject, outputs: Outputs, right: Outputs, judging:
             message = f"has another shape than the reference's{_at(judging)}"
             yield Finding(message, where, str(list(mine.shape)), str(list(want.shape)), fix=judging.fix)
             continue
-        found = difference(mine, want, *_allowed(subject, mine.dtype, want, judging), only_finite=not judging.declared)
+        rtol, atol = _allowed(subject, mine.dtype, want, judging)
+        found = difference(mine, want, rtol, max(atol, SMALLEST), only_finite=not judging.declared)
         if found:
             yield found.finding(f"differs from the reference in float64{_at(judging)}", where, judging.fix)
         elif judging.declared:
@@ -193,8 +198,7 @@ def compare_gradients(point: Point, got: Grads, judging: Judging) -> Iterator[Fi
     places = positions(point.inputs)
     want = right_gradients(point)
     if want is None:
-        if _all_finite(point):
-            yield from against_the_forward(point, got, judging)
+        yield from against_the_forward(point, got, judging)
         return
     for leaf, (place, mine, right) in enumerate(zip(places, got, want, strict=True)):
         where, t = f"gradient of input {place}", point.inputs[place]
@@ -220,7 +224,7 @@ def _wrong_elements(
     if judging.only_nan:
         return
     rtol, atol = _allowed(point.subject, t.dtype, right, judging)
-    atol = max(atol, _rounding(point, t))
+    atol = max(atol, _rounding(point, t), SMALLEST)
     found = difference(mine, right, rtol, atol, only_finite=True)
     if found and not _excused(point, leaf, (mine, right), (rtol, atol), judging):
         hint = _hint(point, leaf, judging)
@@ -232,28 +236,43 @@ def _wrong_elements(
 def _excused(
     point: Point, leaf: int, compared: tuple[torch.Tensor, ...], tolerances: tuple[float, float], judging: Judging
 ) -> bool:
-    """Whether every difference lies on a kink (or, if not looked at closely, is what the forward's slope says)."""
+    """Whether every difference lies on a kink (or, if not looked at closely, is what the forward's slope says).
+
+    Equal elements make kinks among themselves, of which one element alone need not show any: the median of three equal
+    numbers moves with none of them. There the gradients of the equals are held together against their common slope.
+    """
     mine, right = (_wide(each) for each in compared)
     place = positions(point.inputs)[leaf]
-    gap = torch.where(right.isfinite(), mine - right, 0)
-    wrong = gap.abs() > tolerances[1] + tolerances[0] * right.abs().nan_to_num()
-    gap = torch.where(wrong, gap, 0)
-    largest = gap.abs().reshape(-1).argsort(descending=True, stable=True)[: min(TRIED, int(wrong.sum()))]
+    gap = torch.where(right.isfinite(), (mine - right).abs(), 0)
+    wrong = gap > tolerances[1] + tolerances[0] * right.abs().nan_to_num()
+    largest = torch.where(wrong, gap, 0).reshape(-1).argsort(descending=True, stable=True)
     slopes = slopes_of(point)
-    t = slopes.inputs[place]
-    along = [one(t, int(index)) for index in largest] + [gap / gap.abs().max()]
-    for direction in along:
+    t = slopes.inputs[place].detach()
+
+    def same(direction: torch.Tensor) -> bool:
         ours, theirs = (slope(grad, direction) for grad in (mine, torch.where(right.isfinite(), right, 0)))
-        if slopes.kink({place: direction}, ours, theirs):
-            continue
-        if not judging.close and slopes.explains({place: direction}, ours):
-            continue
-        return False
-    return True
+        return (
+            abs(ours - theirs) <= tolerances[1] + tolerances[0] * abs(theirs)
+            or slopes.kink({place: direction}, ours, theirs)
+            or (not judging.close and slopes.explains({place: direction}, ours))
+        )
+
+    def contradicted(direction: torch.Tensor) -> bool:
+        return not slopes.explains({place: direction}, slope(right, direction))
+
+    tried = largest[: min(TRIED, int(wrong.sum()))].tolist()
+    equals = {index: t == t.reshape(-1)[index] for index in tried}
+    tied = [index for index in tried if int(equals[index].sum()) > 1]
+    among_equals = any(contradicted(one(t, index)) for index in tied)
+    return all(same(one(t, index)) or (index in tied and among_equals) for index in tried) and all(
+        same(equals[index].to(t.dtype)) for index in tied
+    )
 
 
 def against_the_forward(point: Point, got: Grads, judging: Judging) -> Iterator[Finding]:
     """Without a reference: NaN beside finite outputs, and slopes that the forward refutes by every step."""
+    if not _all_finite(point):
+        return
     places = positions(point.inputs)
     for place, mine in zip(places, got, strict=True):
         if mine is not None and bool(mine.isnan().any()):
@@ -264,7 +283,7 @@ def against_the_forward(point: Point, got: Grads, judging: Judging) -> Iterator[
     slopes = slopes_of(point)
     for place, mine in zip(places, got, strict=True):
         for direction, described in directions(point.inputs[place], _most(point, judging)):
-            claimed = 0.0 if mine is None else slope(mine, direction)
+            claimed = 0.0 if mine is None else _claimed(mine, direction)
             if not abs(claimed) < torch.inf or slopes.near({place: direction}, claimed):
                 continue
             if not slopes.explains({place: direction}, claimed):
@@ -285,20 +304,25 @@ def _refuted(
 
 
 def directions(t: torch.Tensor, most: int) -> Iterator[tuple[torch.Tensor, str]]:
-    """Directions to try: one element each, the first, the last, others, `most` at most; then all elements at once."""
+    """Directions to try: one element each, the first, the last, others, `most` at most; then all elements at once.
+
+    Equal elements move together: the median of three equal numbers moves with none of them alone.
+    """
+    values, groups, counts = _unique(t.detach())
     finite = t.detach().isfinite()
-    if not t.numel() or not bool(finite.any()):
+    if not bool(finite.any()):
         return
     generator = torch.Generator().manual_seed(3)
     ends = dict.fromkeys((0, t.numel() - 1))
     others = 1 + torch.randperm(max(t.numel() - 2, 0), generator=generator)
-    indices = [*ends, *others.tolist()][:most]
-    for index in indices:
-        if bool(finite.reshape(-1)[index]):
-            at = tuple(int(each) for each in torch.unravel_index(torch.tensor(index), t.shape))
-            yield one(t, index), f"at {list(at)}"
-    if t.numel() > len(indices):
-        everywhere = torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t)
+    chosen = [*ends, *others.tolist()][:most]
+    for group in dict.fromkeys(int(groups.reshape(-1)[index]) for index in chosen):
+        if bool(values[group].isfinite()):
+            where = (groups == group).nonzero()[0].tolist()
+            more = f" and {int(counts[group]) - 1} more elements equal to it" if counts[group] > 1 else ""
+            yield (groups == group).to(t.dtype), f"at {where}{more}"
+    if values.numel() > 1:
+        everywhere = torch.randn(values.shape, generator=generator, dtype=torch.float64).to(t)[groups]
         yield torch.where(finite, everywhere, 0), "along a random direction"
 
 
@@ -378,6 +402,19 @@ def _rounding(point: Point, t: torch.Tensor) -> float:
 def _largest(tensors: Sequence[torch.Tensor | None]) -> float:
     finite = [t.detach()[t.detach().isfinite()].abs() for t in tensors if t is not None and t.numel()]
     return max((float(t.max()) for t in finite if t.numel()), default=0.0)
+
+
+def _unique(t: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The values of a tensor, where each element stands among them, and how many there are of each."""
+    if t.dtype.is_complex:  # torch does not sort them
+        return t.reshape(-1), torch.arange(t.numel(), device=t.device).reshape(t.shape), torch.ones(t.numel())
+    return t.unique(return_inverse=True, return_counts=True)
+
+
+def _claimed(grad: torch.Tensor, direction: torch.Tensor) -> float:
+    """The slope that a gradient claims; 0 where its terms cancel but for their rounding."""
+    found = slope(grad, direction)
+    return 0.0 if abs(found) <= CANCELLED * slope(grad.abs(), direction.abs()) else found
 
 
 def _most(point: Point, judging: Judging) -> int:

@@ -6,6 +6,7 @@ Let L(x) be the weighted sum of the outputs. At a smooth point the slope of L al
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,8 +19,8 @@ Direction = Mapping[int, torch.Tensor]
 Forward = Callable[[Inputs], tuple[torch.Tensor, ...]]
 
 # The central difference errs by step**2 times a third derivative, and by 1e-16 / step of rounding: least near 1e-5.
-# LONG is for a forward that computes in float32 inside, where shorter steps see its rounding alone.
-STEPS, LONG = (1e-6, 1e-4), 1e-2
+# The long ones are for a forward that computes in float32 inside, where shorter steps see its rounding alone.
+STEPS = (1e-6, 1e-4, 1e-2)
 # A kink is there at any step: the shortest that rounding (1e-16 / step) still lets see one.
 SHORT = 1e-7
 # Two slopes that agree to this part of them differ by arithmetic, not by a kink.
@@ -32,16 +33,22 @@ ROUNDINGS = 16 * 2.0**-52
 
 @dataclass(frozen=True)
 class Interval:
-    """All slopes that the forward allows; infinite where it cannot be followed, for instance beyond its domain."""
+    """All slopes that the forward allows; infinite where it cannot be followed, for instance beyond its domain.
+
+    slack: how far rounding widens it, on either side.
+    """
 
     lower: float
     upper: float
+    slack: float = 0.0
 
     def holds(self, slope: float) -> bool:
         return self.lower <= slope <= self.upper
 
-    def meets(self, other: Interval) -> bool:
-        return self.lower <= other.upper and other.lower <= self.upper
+    def settled(self, longer: Interval) -> bool:
+        """Whether a longer step tells the same, and is no sharper for being longer."""
+        meets = self.lower <= longer.upper and longer.lower <= self.upper
+        return meets and self.upper - self.lower - 2 * self.slack <= 3 * (longer.upper - longer.lower)
 
     def __str__(self) -> str:
         middle, reach = (self.lower + self.upper) / 2, (self.upper - self.lower) / 2
@@ -61,12 +68,16 @@ class Slopes:
         self.here = self._outputs(inputs)
 
     def explains(self, direction: Direction, slope: float) -> bool:
-        """Whether a slope is right by some step; by the long one where the others, seeing rounding, do not agree."""
+        """Whether a slope is right by some step, or none can tell.
+
+        A step tells where a longer one agrees. Where the slope grows as the step shrinks, it sees a jump or a pole, or
+        the rounding of a forward in float32: then the next longer ones are asked.
+        """
         for moving, share in self._scaled(direction):
-            short, middle = (self.interval(moving, step) for step in STEPS)
-            if short.holds(slope * share) or middle.holds(slope * share):
+            found = [self.interval(moving, step) for step in STEPS]
+            if any(each.holds(slope * share) for each in found):
                 return True
-            if not short.meets(middle) and self.interval(moving, LONG).holds(slope * share):
+            if not any(short.settled(longer) for short, longer in itertools.pairwise(found)):
                 return True
         return False
 
@@ -90,7 +101,7 @@ class Slopes:
         rounding = ROUNDINGS * self.here.abs() / step
         seen = float((torch.maximum(ahead[1], behind[1]) * self.weights.abs()).sum())
         slack = seen + float((rounding * self.weights).norm()) + SLACK * float(slopes.abs().amax(0).sum())
-        return Interval(float(slopes.amin(0).sum()) - slack, float(slopes.amax(0).sum()) + slack)
+        return Interval(float(slopes.amin(0).sum()) - slack, float(slopes.amax(0).sum()) + slack, slack)
 
     def near(self, direction: Direction, slope: float) -> bool:
         """Whether a slope is that of a central difference, which two calls tell; `explains` takes many."""

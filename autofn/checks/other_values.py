@@ -7,14 +7,13 @@ from typing import Any
 
 import torch
 
-from .agreement import Judging, examine, fresh, need_judged, need_right_as_given, right_outputs, steady
+from .agreement import Judging, examine, need_judged, need_right_as_given, steady
 from .rule import Finding, Rule
 from .subject import Inputs, Subject
-from .variations import is_float, mapped, replaced
+from .variations import INTEGERS, is_float, mapped, replaced
 
 Change = Callable[[torch.Tensor], torch.Tensor]
 
-INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 # Options of PyTorch's own losses.
 REDUCTIONS = ("mean", "sum", "none")
 # Of the findings of one rule: the first few say it all.
@@ -37,10 +36,13 @@ def other_values(subject: Subject) -> Iterator[Finding]:
 
 
 def repeated_indices(subject: Subject) -> Iterator[Finding]:
-    """The gradients stay right where integers repeat, come in another order, or count from the end."""
+    """The gradients stay right where integers repeat or come in another order.
+
+    Negative ones are not tried: a kernel that does not count from the end may read, and write, outside its memory.
+    """
     still = steady(subject)
     given = need_right_as_given(still)
-    cases = list(_other_indices(still, given))
+    cases = list(_other_indices(given))
     if not cases:
         raise NotImplementedError("no argument holds indices")
     yield from _try(still, cases, "accumulate: index_add_ or scatter_add_, atomic additions in a kernel")
@@ -88,32 +90,12 @@ def _others(argument: Any, with_reference: bool) -> Iterator[Any]:
         yield from (other for other in REDUCTIONS if other != argument)
 
 
-def _other_indices(subject: Subject, given: Inputs) -> Iterator[tuple[str, Inputs]]:
+def _other_indices(given: Inputs) -> Iterator[tuple[str, Inputs]]:
     for place, t in enumerate(given):
         if not isinstance(t, torch.Tensor) or t.dtype not in INTEGERS or not t.numel() or _offsets(t, given):
             continue
         for words, change in INDICES:
             yield f"{words} in input {place}", mapped(given, place, change)
-        for words, change in FROM_THE_END:
-            inputs = mapped(given, place, change)
-            if t.dtype != torch.uint8 and _python(subject) and _counts_from_the_end(subject, inputs):
-                yield f"{words} in input {place}", inputs
-
-
-def _counts_from_the_end(subject: Subject, inputs: Inputs) -> bool:
-    """Whether the reference, or else the forward, accepts negative indices."""
-    if subject.reference is not None:
-        return right_outputs(subject, inputs) is not None
-    try:
-        subject.call(fresh(inputs))
-    except Exception:  # it refuses them, each Function by an error of its own
-        return False
-    return True
-
-
-def _python(subject: Subject) -> bool:
-    """Whether it is called through Python: an operator that does not count from the end reads beyond its memory."""
-    return not isinstance(subject.apply, (torch._ops.OpOverload, torch._ops.OpOverloadPacket))
 
 
 def _offsets(t: torch.Tensor, given: Inputs) -> bool:
@@ -166,14 +148,6 @@ INDICES: tuple[tuple[str, Change], ...] = (
     ("values in reverse order", _backwards),
     ("sorted values", _in_order),
 )
-FROM_THE_END: tuple[tuple[str, Change], ...] = (("-1 as the first value", lambda t: _with_first(t, -1)),)
-
-
-def _with_first(t: torch.Tensor, value: int) -> torch.Tensor:
-    t = t.contiguous()
-    t.view(-1)[0] = value
-    return t
-
 
 RULES = (
     Rule("other-values", "error", "right for other values of the arguments that are not differentiated", other_values),

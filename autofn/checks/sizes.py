@@ -12,7 +12,7 @@ import torch
 from .agreement import Judging, examine, fresh, need_judged, need_right_as_given, right_outputs, steady
 from .rule import Finding, Rule
 from .subject import Inputs, Subject
-from .variations import floats, is_float, replaced, resized, sizes_of, tensors_of
+from .variations import floats, is_float, out_of_range, replaced, resized, sizes_of, tensors_of
 
 # Beside and between the blocks that kernels work in (32, 64, 128, 256, 1024), and 1; one beyond 16 bits, in rows and
 # thus in a grid of blocks too.
@@ -98,7 +98,10 @@ def zero_size(subject: Subject) -> Iterator[Finding]:
         other = _resized(still, given, (old, 0), QUICKLY.elements)
         if other is None:
             continue
-        # Empty features are nobody's batch: an error in the backward is as good as one in the forward.
+        # Empty features are nobody's batch: an error in the backward is as good as one in the forward, and only a
+        # reference tells what their gradients are.
+        if not other.batch and still.reference is None:
+            continue
         fix = "return a gradient of the input's shape for 0 elements; reshape(n, -1) cannot tell it"
         judging = Judging(other.told, values=True, crashes=other.batch, fix=fix)
         found = examine(still, other.inputs, judging)
@@ -156,7 +159,7 @@ def _resized(subject: Subject, given: Inputs, change: tuple[int, int], most: int
     batch = any(t.dim() and t.shape[0] == old for t in tensors_of(given))
     for numbers in (False, True):
         inputs = resized(given, {old: new}, numbers=numbers)
-        if _accepted(subject, inputs):
+        if not out_of_range(inputs, old, new) and _accepted(subject, inputs):
             return Resized(f"size {new} instead of {old}", inputs, batch)
     return None
 

@@ -31,7 +31,7 @@ class Special:
     """How one tensor is changed.
 
     only_nan: whether NaN alone is judged: other gradients there mean nothing. needs: a REFERENCE, which tells what
-    infinities mean, or that they may at least be a MASK.
+    infinities and huge values mean, or that they may at least be a MASK.
     """
 
     told: str
@@ -88,7 +88,7 @@ def _cases(given: Inputs) -> Iterator[tuple[Special, Inputs]]:
     tracked = [place for place in floats(given) if given[place].requires_grad]
     if len(tracked) > 1:
         yield (
-            Special("zeros in all inputs", _zeros),
+            Special("zeros in all inputs", _zeros, needs=REFERENCE),
             replaced(given, {place: _zeros(given[place]) for place in tracked}),
         )
 
@@ -184,9 +184,9 @@ SPECIALS = (
     Special(f"values {STEEP[1]:.0f} times as large", _scaled(STEEP[1])),
     Special(f"one value of {STEEP[1]:.0f}", _first(STEEP[1])),
     Special(f"one value of -{STEEP[1]:.0f}", _first(-STEEP[1])),
-    Special(f"values around {HUGE:.0e}", _scaled(HUGE)),
-    Special(f"one value of {HUGE:.0e}", _first(HUGE)),
-    Special(f"values around {TINY:.0e}", _scaled(TINY)),
+    Special(f"values around {HUGE:.0e}", _scaled(HUGE), needs=REFERENCE),
+    Special(f"one value of {HUGE:.0e}", _first(HUGE), needs=REFERENCE),
+    Special(f"values around {TINY:.0e}", _scaled(TINY), needs=REFERENCE),
     Special("denormal values", _scaled(DENORMAL), only_nan=True),
     Special("a -inf", _first(-INF), needs=MASK),
     Special("a -inf in every other element", _first(-INF, every=2), needs=MASK),

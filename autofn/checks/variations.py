@@ -10,6 +10,7 @@ from torch.utils import _pytree as pytree
 
 from .subject import Inputs
 
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 Sizes = Mapping[int, int]
 """By old size of a dimension: its new size. One mapping for all arguments keeps what belongs together together."""
 
@@ -34,12 +35,21 @@ def resized(inputs: Inputs, sizes: Sizes, *, numbers: bool = False, seed: int = 
 
     def changed(t: Any) -> Any:
         if isinstance(t, torch.Tensor):
-            return _drawn(t, tuple(sizes.get(size, size) for size in t.shape), sizes, generator)
+            return _drawn(t, sizes, generator)
         if numbers and isinstance(t, int) and not isinstance(t, bool):
             return sizes.get(t, t)
         return t
 
     return pytree.tree_map(changed, inputs)
+
+
+def out_of_range(inputs: Inputs, old: int, new: int) -> bool:
+    """Whether integers among the arguments may be indices into a dimension that is now too small for them.
+
+    Not every kernel looks before it reads and writes outside its memory.
+    """
+    whole = [t for t in tensors_of(inputs) if t.dtype in INTEGERS and t.numel()]
+    return any(bool((t < old).all()) and bool((t >= new).any()) for t in whole)
 
 
 def replaced(inputs: Inputs, places: Mapping[int, Any]) -> Inputs:
@@ -67,10 +77,11 @@ def _like(new: Any, old: Any) -> Any:
     return new.detach().to(old.device, old.dtype).requires_grad_(old.requires_grad)
 
 
-def _drawn(t: torch.Tensor, shape: tuple[int, ...], sizes: Sizes, generator: torch.Generator) -> torch.Tensor:
+def _drawn(t: torch.Tensor, sizes: Sizes, generator: torch.Generator) -> torch.Tensor:
     if not any(size in sizes for size in t.shape):
         return t.detach().clone().requires_grad_(t.requires_grad)
-    count = torch.Size(shape).numel()
+    shape = torch.Size(sizes.get(size, size) for size in t.shape)
+    count = shape.numel()
     values = t.detach().reshape(-1)
     if not t.numel():
         found = torch.ones(shape, dtype=t.dtype, device=t.device)
@@ -78,7 +89,7 @@ def _drawn(t: torch.Tensor, shape: tuple[int, ...], sizes: Sizes, generator: tor
         found = _between(values, count, generator).reshape(shape)
     else:
         index = torch.randint(values.numel(), (count,), generator=generator).to(t.device)
-        found = _valid(values[index], sizes).reshape(shape)
+        found = values[index].reshape(shape)
     return _like(found, t)
 
 
@@ -93,12 +104,3 @@ def _between(values: torch.Tensor, count: int, generator: torch.Generator) -> to
     at = torch.rand(count, generator=generator, dtype=torch.float64).to(values.device) * (ordered.numel() - 1)
     low = at.long()
     return torch.lerp(ordered[low], ordered[(low + 1).clamp(max=ordered.numel() - 1)], at - low)
-
-
-def _valid(values: torch.Tensor, sizes: Sizes) -> torch.Tensor:
-    """Indices into a dimension that becomes smaller wrap around: they stay valid."""
-    if values.dtype in (torch.int16, torch.int32, torch.int64, torch.uint8) and values.numel():
-        for old, new in sizes.items():
-            if 0 < new < old and bool((values < old).all()):
-                values = torch.where(values < 0, values, values % new)
-    return values
