@@ -60,7 +60,7 @@ class Effort:
     """
 
     budget_s: float
-    rounds: int = 15
+    rounds: int = 12
     servers: int = 6
     most_passes: int = 50
     enough: Callable[[Times], bool] = lambda times: False
