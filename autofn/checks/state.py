@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -37,6 +38,9 @@ ON_CTX = (
     "keep what belongs to one call on its ctx (tensors by save_for_backward), not on the class, a module or a global"
 )
 
+# More than a double or triple buffer holds.
+FORWARDS_BETWEEN = 4
+
 # Lines of a Function at which one thread is stopped: all of most; evenly spread over those of a longer one.
 STOPS = 40
 # Seconds that a stopped thread waits for the other one, which may wait for a lock of the stopped one.
@@ -65,7 +69,11 @@ def state_between_calls(subject: Subject) -> Iterator[Finding]:
             if other is None:
                 continue
             tried += 1
-            wrong = list(_interleaved(subject, want, change, other, how))
+            wrong = [
+                *_interleaved(subject, (_Call(subject.inputs, want), _Call(_with(subject, change), other)), how),
+                *_interleaved(subject, (_Call(_with(subject, change), other), _Call(subject.inputs, want)), how),
+                *_waiting(subject, want, change, how),
+            ]
             if wrong:
                 yield wrong[0]
                 return
@@ -109,19 +117,47 @@ def _last_first(both: Two) -> tuple[Any, Any]:
 ORDERS: tuple[tuple[str, Order], ...] = (("in the same order", _first_first), ("in the other order", _last_first))
 
 
-def _interleaved(subject: Subject, want: Result, change: Change, other: Result, how: str) -> Iterator[Finding]:
+@dataclass(frozen=True)
+class _Call:
+    """One of two calls: what makes its arguments, and what it gives alone."""
+
+    make: Callable[[], Inputs]
+    alone: Result
+
+
+def _with(subject: Subject, change: Change) -> Callable[[], Inputs]:
+    return lambda: change(subject.inputs())
+
+
+def _interleaved(subject: Subject, calls: tuple[_Call, _Call], how: str) -> Iterator[Finding]:
     for order, backwards in ORDERS:
-        mine = subject.inputs(), change(subject.inputs())
-        both = forward(subject, mine[0]), forward(subject, mine[1])
+        both = forward(subject, calls[0].make()), forward(subject, calls[1].make())
         outputs = [copied(one.outputs) for one in both]
-        message = f"two forwards, the second with {how}, then their backwards {order}: not what each gives alone"
+        message = f"two forwards, one with {how}, then their backwards {order}: not what each gives alone"
         try:
             gradients = backwards(both)
         except Exception as error:  # a Function may raise anything
             yield Finding(f"two forwards, then their backwards {order}: raises {_line(error)}", fix=ON_CTX)
             return
-        for inputs, outs, grads, alone in zip(mine, outputs, gradients, (want, other), strict=True):
-            yield from compared(subject, Result(outs, copied(grads)), alone, message, ON_CTX, inputs)  # type: ignore[arg-type]
+        for one, call, outs, grads in zip(both, calls, outputs, gradients, strict=True):
+            got = Result(outs, copied(grads))  # type: ignore[arg-type]
+            yield from compared(subject, got, call.alone, message, ON_CTX, one.inputs)
+
+
+def _waiting(subject: Subject, want: Result, change: Change, how: str) -> Iterator[Finding]:
+    """A backward after more forwards than a ring of buffers has places, the last of them without gradients."""
+    first = forward(subject)
+    outputs = copied(first.outputs)
+    others = [forward(subject, change(subject.inputs())) for _ in range(FORWARDS_BETWEEN)]
+    with torch.no_grad():
+        forward(subject, tuple(t.detach() if isinstance(t, torch.Tensor) else t for t in change(subject.inputs())))
+    message = f"a backward after {len(others) + 1} further forwards with {how}: not what it gives alone"
+    try:
+        got = Result(outputs, copied(first.backward()))  # type: ignore[arg-type]
+    except Exception as error:  # a Function may raise anything
+        yield Finding(f"a backward after {len(others) + 1} further forwards raises {_line(error)}", fix=ON_CTX)
+        return
+    yield from compared(subject, got, want, message, ON_CTX)
 
 
 def _nested(subject: Subject) -> Iterator[Finding]:

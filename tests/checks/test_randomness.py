@@ -142,13 +142,13 @@ def test_a_gradient_that_the_seed_does_not_fix_is_found():
 
 
 @pytest.mark.parametrize("draw", [random.random, numpy.random.random])
-def test_another_generator_is_a_warning(draw):
+def test_another_generator_is_found(draw):
     def kept(ctx, x):
         ctx.k = draw()
         return ctx.k
 
     found = findings("determinism", dropout(kept, lambda ctx, g: ctx.k), one, random=True)
-    assert [each.severity for each in found] == ["warning"]
+    assert [(each.severity, each.where) for each in found] == [("error", "output 0")]
 
 
 def test_uninitialised_memory_is_found():

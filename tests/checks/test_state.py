@@ -103,6 +103,29 @@ def test_a_workspace_that_the_next_forward_overwrites_is_found():
     assert "raises RuntimeError" in messages("state-between-calls", planted, one)[0]
 
 
+def test_a_double_buffer_lasts_for_two_calls_only():
+    ring, calls = [None, None], []
+
+    def forward(ctx, x):
+        ctx.place = len(calls) % 2
+        calls.append(0)
+        ring[ctx.place] = x.detach().clone()
+
+    planted = square(forward, lambda ctx, g: 2 * g * ring[ctx.place])
+    assert "5 further forwards" in messages("state-between-calls", planted, one)[0]
+
+
+def test_a_forward_without_gradients_must_not_clear_what_another_needs():
+    kept = {}
+
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        kept["on"] = ctx.needs_input_grad[0]
+
+    planted = square(forward, lambda ctx, g: 2 * g * ctx.saved_tensors[0] if kept["on"] else None)
+    assert "further forwards" in messages("state-between-calls", planted, one)[0]
+
+
 def test_a_module_that_remembers_its_last_input_is_found():
     class Square(torch.nn.Module):
         def forward(self, x):
