@@ -64,7 +64,8 @@ def state_between_calls(subject: Subject) -> Iterator[Finding]:
     _need_no_generator(subject)
     tried = 0
     with keeping_the_generators():
-        for how, change in CHANGES:
+        # Other numbers and shapes are another graph: what a compiler makes of them is no state of the Function's.
+        for how, change in CHANGES[:1] if is_compiled(subject) else CHANGES:
             other = _accepted(subject, change)
             if other is None:
                 continue
