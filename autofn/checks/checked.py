@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -63,7 +64,7 @@ def record_of(check: Check, outcome: Outcome, conditions: Mapping[str, Any]) -> 
         detail["suppressed"] = suppressed
     reason = f"suppressed ({suppressed}): {outcome.reason}" if suppressed else outcome.reason
     return Record(
-        **asdict(check.key), phase="check", metric=check.job.rule.id, unit="", value=outcome.error,
+        **asdict(check.key), phase="check", metric=check.job.rule.id, unit="", value=_finite(outcome.error),
         status=OK if suppressed else outcome.status, reason=reason, detail=detail, source="check", **conditions,
     )  # fmt: skip
 
@@ -98,4 +99,10 @@ def by_case(records: tuple[Record, ...]) -> Iterator[tuple[tuple[str, str], list
 
 
 def _plain(finding: Finding) -> dict[str, Any]:
-    return {name: value for name, value in asdict(finding).items() if value not in ("", None)}
+    told = {**asdict(finding), "error": _finite(finding.error)}
+    return {name: value for name, value in told.items() if value not in ("", None)}
+
+
+def _finite(error: float | None) -> float | None:
+    """None for a NaN or an infinity, which JSON has no numbers for; the message says what was observed."""
+    return error if error is not None and math.isfinite(error) else None
