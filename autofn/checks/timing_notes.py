@@ -9,6 +9,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Iterator
+from math import prod
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -168,9 +169,9 @@ def _at(subject: Subject, size: int, run: Callable[[Inputs], tuple[Any, Any]]) -
     """What `run` gives for the arguments with one dimension of another size, the first that the forward accepts."""
     inputs = subject.inputs(torch.float32)
     for old in sizes_of(inputs):
-        changed = resized(inputs, {old: size})
-        if sum(t.numel() for t in tensors(changed)) > MOST:
+        if sum(prod(size if each == old else each for each in t.shape) for t in tensors(inputs)) > MOST:
             continue
+        changed = resized(inputs, {old: size})
         try:
             return run(changed)
         except Exception:  # the formula does not go with that size: the next one may

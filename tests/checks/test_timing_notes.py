@@ -42,6 +42,14 @@ def test_denormal_inputs_are_a_warning():
     assert found("denormals", lambda x: x + 1, numbers) == []
 
 
+def test_square_matrices_are_not_made_too_large_for_the_memory():
+    def square():
+        return (torch.linspace(0.5, 2, 16, dtype=torch.float64).reshape(4, 4).requires_grad_(),)
+
+    outcome = judge(Job(RULES["timing-denormals"], lambda: of_callable(torch.exp, square)))
+    assert outcome.reason == "no dimension can have another size"
+
+
 @pytest.mark.parametrize(("asked", "severity"), [("100000", "warning"), ("1", "info")])
 def test_more_threads_than_cores_are_a_warning(monkeypatch, asked, severity):
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
