@@ -75,7 +75,7 @@ def _cases(given: Inputs) -> Iterator[tuple[Special, Inputs]]:
     for place in floats(given):
         for special in (*SPECIALS, _corners(corners)):
             try:
-                inputs = mapped(given, place, special.change)
+                inputs = mapped(given, place, _keeping_symmetry(given[place], special.change))
             except RuntimeError:  # such as a -inf in a complex tensor
                 continue
             # What an argument that is not differentiated may hold is for `other-values` to try.
@@ -91,6 +91,18 @@ def _cases(given: Inputs) -> Iterator[tuple[Special, Inputs]]:
             Special("zeros in all inputs", _zeros, needs=REFERENCE),
             replaced(given, {place: _zeros(given[place]) for place in tracked}),
         )
+
+
+def _keeping_symmetry(given: torch.Tensor, change: Change) -> Change:
+    """A matrix that is symmetric as given stays so: its upper half is changed and mirrored."""
+    if given.dim() < 2 or given.shape[-1] < 2 or given.shape[-1] != given.shape[-2] or not given.equal(given.mT):
+        return change
+
+    def mirrored(t: torch.Tensor) -> torch.Tensor:
+        upper = change(t).triu()
+        return upper + upper.triu(1).mT
+
+    return mirrored
 
 
 def _zeros(t: torch.Tensor) -> torch.Tensor:
@@ -123,7 +135,8 @@ def _first_column(value: float) -> Change:
     """Sets what has index 0 in the last dimension: the first element of every row."""
 
     def change(t: torch.Tensor) -> torch.Tensor:
-        t[..., :1] = value
+        if t.dim():
+            t[..., :1] = value
         return t
 
     return change

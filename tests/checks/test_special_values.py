@@ -184,6 +184,30 @@ def test_a_greater_of_two_may_choose_either():
             assert not findings("special-values", larger, pair, reference)
 
 
+def test_a_matrix_that_is_symmetric_stays_so():
+    def form(a, b):
+        return (b * (a @ b)).sum(-2)
+
+    def symmetric(dtype=torch.float64):
+        a, b = (t.detach() for t in (normal(3, 3, dtype=dtype), normal(3, 4, dtype=dtype)))
+        return (a + a.mT).requires_grad_(), b.requires_grad_()
+
+    planted = made(form, lambda g, a, b: (b * g @ b.mT, 2 * (a @ b) * g))
+    assert not findings("special-values", planted, symmetric)
+    assert not findings("special-values", planted, symmetric, form)
+    nan_at_zero = made(form, lambda g, a, b: (b * g @ b.mT, 2 * (a / a @ a @ b) * g * 0 + 2 * (a @ b) * g))
+    assert findings("special-values", nan_at_zero, symmetric)
+
+
+def test_a_scalar_tensor_may_be_among_the_arguments():
+    def scaled():
+        return normal(3, 4), torch.tensor(0.5, dtype=torch.float64)
+
+    planted = made(lambda x, s: x * s, lambda g, x, s: (g * s, None))
+    assert not findings("special-values", planted, scaled)
+    assert not findings("special-values", planted, scaled, torch.mul)
+
+
 def test_a_declared_surrogate_has_no_slope_to_be_held_against():
     straight = function(lambda ctx, x: x.round(), lambda ctx, g: g)
     assert not findings("special-values", straight, one, surrogate=True)
