@@ -10,14 +10,13 @@ from torch.autograd.function import once_differentiable
 from autofn import Tolerance, checks
 from autofn.checks import plan
 from autofn.checks.plan import WORKLOADS as CHECKED
+from autofn.checks.rule import INFO
 from autofn.checks.runner import Job, judge
 from autofn.checks.subject import of_variant
 from autofn.records import FAILED, OK, UNAVAILABLE
 from autofn.refusal import refuse_double_backward
 
 RULES = {rule.id: rule for rule in checks.rules()}
-# Those that compare with the reference in float64 and with finite differences.
-VALUES = [name for name in ("value", "gradient", "gradcheck", "double-backward") if name in RULES]
 
 
 def run(rule, apply, spec=None, dtype=torch.float64, variant="python"):
@@ -55,7 +54,9 @@ RIGHT = function(square, right).apply
 @pytest.mark.parametrize("apply", [square, RIGHT], ids=["eager", "python"])
 def test_a_right_function_passes_every_rule(rule, apply):
     outcome = run(rule, apply)
-    assert outcome.status == OK, outcome.reason
+    # What the rule is not about is n/a; what it could not do is told as an info.
+    assert outcome.status in (OK, UNAVAILABLE), outcome.reason
+    assert [str(found) for found in outcome.findings if found.severity != INFO] == []
 
 
 def test_the_rules_have_names_of_their_own_and_a_meaning():
@@ -71,13 +72,16 @@ def test_the_rules_have_names_of_their_own_and_a_meaning():
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (lambda x: x * x + 1e-9, "output 0 differs"),
-        (lambda x: (x * x).float(), "output 0 must be torch.float64"),
-        (lambda x: (x * x)[None], r"output 0 must be torch.float64 of shape [6], got torch.float64 of shape [1, 6]"),
-        (lambda x: (x * x)[:1], "output 0 must be"),
-        (lambda x: (x * x, x), "1 tensors were expected, got 2"),
-        (lambda x: x * x * float("nan"), "output 0 differs"),
-        (lambda x: x * x + torch.where(torch.arange(6) == 5, float("inf"), 0.0), "output 0 differs"),
+        (lambda x: x * x + 1e-9, "output 0: differs from the reference"),
+        (lambda x: (x * x).float(), "output 0: must be of torch.float64"),
+        (lambda x: (x * x)[None], "another shape than the reference's (observed [1, 6], expected [6])"),
+        (lambda x: (x * x)[:1], "another shape than the reference's"),
+        (lambda x: (x * x, x), "another number of outputs (observed 2, expected 1)"),
+        (lambda x: x * x * float("nan"), "output 0: differs from the reference"),
+        (
+            lambda x: x * x + torch.where(torch.arange(6) == 5, float("inf"), 0.0),
+            "output 0: differs from the reference",
+        ),
         (lambda x: 1 / 0, "ZeroDivisionError"),
     ],
 )
@@ -104,15 +108,18 @@ def test_a_reference_that_is_nan_wants_nan():
 # gradient
 
 WRONG_GRADIENTS = {
-    "twice as large": (lambda g, x: 4 * x * g, "gradient 0 differs"),
-    "a little off": (lambda g, x: 2 * x * g * (1 + 1e-9), "gradient 0 differs"),
-    "wrong in one place": (lambda g, x: 2 * x * g + torch.where(torch.arange(6) == 3, 0.1, 0.0), "gradient 0 differs"),
-    "ignores grad_output": (lambda g, x: 2 * x, "gradient 0 differs"),
-    "none": (lambda g, x: None, "the gradient is None for input 0"),
-    "zero": (lambda g, x: torch.zeros_like(x), "gradient 0 differs"),
-    "in half precision": (lambda g, x: (2 * x * g).half(), "gradient 0 differs"),
+    "twice as large": (lambda g, x: 4 * x * g, "gradient of input 0: differs"),
+    "a little off": (lambda g, x: 2 * x * g * (1 + 1e-9), "gradient of input 0: differs"),
+    "wrong in one place": (
+        lambda g, x: 2 * x * g + torch.where(torch.arange(6) == 3, 0.1, 0.0),
+        "gradient of input 0: differs",
+    ),
+    "ignores grad_output": (lambda g, x: 2 * x, "gradient of input 0: differs"),
+    "none": (lambda g, x: None, "gradient of input 0: is None"),
+    "zero": (lambda g, x: torch.zeros_like(x), "gradient of input 0: differs"),
+    "in half precision": (lambda g, x: (2 * x * g).half(), "gradient of input 0: differs"),
     "of another shape": (lambda g, x: (2 * x * g)[:3], "shape"),
-    "nan": (lambda g, x: g * float("nan"), "gradient 0 differs"),
+    "nan": (lambda g, x: g * float("nan"), "gradient of input 0: is not finite"),
     "raises": (lambda g, x: 1 / 0, "ZeroDivisionError"),
 }
 
@@ -125,21 +132,12 @@ def test_a_wrong_gradient_is_found(fault):
     assert words in outcome.reason
 
 
-# These two err by less than a finite difference does.
-@pytest.mark.parametrize(
-    "fault", [name for name in WRONG_GRADIENTS if name not in ("a little off", "in half precision")]
-)
-def test_finite_differences_find_it_too(fault):
-    backward, _ = WRONG_GRADIENTS[fault]
-    assert run("gradcheck", function(square, backward).apply).status == FAILED
-
-
 def test_a_backward_of_another_forward_is_found_by_finite_differences_alone():
     # The reference itself is differentiated wrongly: only the forward can tell.
     planted = function(square, lambda g, x: 3 * x * g).apply
-    spec = make_spec(reference=planted)
-    assert run("gradient", planted, spec).status == OK
-    assert run("gradcheck", planted, spec).status == FAILED
+    outcome = run("gradient", planted, make_spec(reference=planted))
+    assert outcome.status == FAILED
+    assert "Jacobian" in outcome.reason
 
 
 def test_a_gradient_that_is_not_tracked_at_all_is_found():
@@ -164,7 +162,7 @@ def test_the_second_input_is_looked_at_too():
 
     outcome = run("gradient", Product.apply, make_spec(reference=lambda x, y: x * y, make_inputs=make))
     assert outcome.status == FAILED
-    assert "gradient 1 differs" in outcome.reason
+    assert "gradient of input 1: differs" in outcome.reason
 
 
 # double-backward
@@ -223,7 +221,6 @@ class Constant(torch.autograd.Function):
 
 WRONG_SECOND = {
     "silently zero": silent_zero,
-    "once_differentiable": once,
     "a saved intermediate": saved_intermediate,
     "silently zero for a constant grad_output": lambda: Constant.apply,
 }
@@ -233,7 +230,7 @@ WRONG_SECOND = {
 def test_a_wrong_second_derivative_is_found_and_only_by_its_rule(fault):
     apply = WRONG_SECOND[fault]()
     assert run("double-backward", apply).status == FAILED
-    for rule in ("value", "gradient", "gradcheck"):
+    for rule in ("value", "gradient"):
         assert run(rule, apply).status == OK
 
 
@@ -243,6 +240,14 @@ def test_declaring_it_once_differentiable_does_not_excuse_a_silent_one(fault):
     outcome = run("double-backward", WRONG_SECOND[fault](), spec)
     assert outcome.status == FAILED
     assert "silently zero for a constant grad_output" in outcome.reason
+
+
+@pytest.mark.parametrize("declared", [frozenset(), frozenset({"python"})])
+def test_torchs_own_refusal_is_told_as_what_it_is(declared):
+    """It refuses for a grad_output that requires grad alone; people use it all the same."""
+    outcome = run("double-backward", once(), make_spec(once_differentiable=declared))
+    assert outcome.status == OK
+    assert [found.severity for found in outcome.findings] == [INFO] * len(outcome.findings) != []
 
 
 def refusing(backward=right):
@@ -367,7 +372,7 @@ def test_check_gives_a_row_for_every_rule_variant_dtype_and_workload(planted):
     missing = found[found["variant"] == "cpp"]
     assert set(missing["status"]) == {UNAVAILABLE}
     assert missing["reason"].str.contains("no kernel").all()
-    assert (found[found["variant"].isin(["eager", "python"])]["status"] == OK).all()
+    assert set(found[found["variant"].isin(["eager", "python"])]["status"]) == {OK, UNAVAILABLE}
 
 
 def test_a_function_without_float64_has_rows_that_say_which_rules_need_it(tmp_path):
