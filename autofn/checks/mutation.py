@@ -39,6 +39,9 @@ class Snapshot:
 
     def change(self, message: str, fix: str) -> Finding | None:
         """A finding where the tensor was written to, be it seen by its version counter or in its values alone."""
+        if self.is_resized:
+            now, before = (str(list(t.shape)) for t in (self.tensor, self.values))
+            return Finding(f"{message}, and gives it another shape", self.where, now, before, fix=fix)
         changed = difference(self.tensor, self.values, 0.0, 0.0)
         if changed is None:
             return Finding(f"{message} (the same values)", self.where, fix=fix) if self.moved else None
@@ -46,7 +49,11 @@ class Snapshot:
 
     @property
     def is_changed(self) -> bool:
-        return bool(self.moved) or difference(self.tensor, self.values, 0.0, 0.0) is not None
+        return bool(self.moved) or self.is_resized or difference(self.tensor, self.values, 0.0, 0.0) is not None
+
+    @property
+    def is_resized(self) -> bool:
+        return self.tensor.shape != self.values.shape
 
 
 def snapshots(named: Iterable[tuple[str, Any]]) -> list[Snapshot]:

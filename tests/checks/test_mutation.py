@@ -201,6 +201,13 @@ def test_a_backward_that_writes_to_grad_output_is_found(backward):
     assert found.where == "grad_output 0 of Planted"
 
 
+def test_a_grad_output_that_is_resized_is_found():
+    mean = function(lambda ctx, x: x.mean(), lambda ctx, g: g.resize_(2, 3).fill_(1 / 6))
+    (found,) = findings("mutated-grad-output", mean, one)
+    assert found.where == "grad_output 0 of Planted"
+    assert (found.observed, found.expected) == ("[2, 3]", "[]")
+
+
 def test_a_write_inside_a_composition_is_found():
     planted = function(double, into_grad_output)
     assert findings("mutated-grad-output", lambda x: planted.apply(x.exp()).sin(), one)
