@@ -52,23 +52,24 @@ class Subject:
             return self.make(dtype or self.dtype, seed)
 
     def call(self, inputs: Inputs, apply: Callable[..., Any] | None = None) -> tuple[torch.Tensor, ...]:
-        """The outputs as a tuple. An argument that the forward writes to is handed in as a copy, never the leaf."""
-        return as_tuple((apply or self.apply)(*self.writable(inputs)))
+        """The outputs as a tuple, without those that are None.
+
+        An argument that the forward writes to is handed in as a copy, never the leaf.
+        """
+        return _there(as_tuple((apply or self.apply)(*self.writable(inputs))))
 
     def writable(self, inputs: Inputs) -> Inputs:
         """The arguments, with copies (attached to the graph) of those that the forward writes to."""
         return tuple(t.clone() if place in self.intent.mutates else t for place, t in enumerate(inputs))
 
     def grad_outputs(self, outputs: tuple[torch.Tensor, ...], seed: int = 1) -> tuple[torch.Tensor | None, ...]:
-        """Standard normal weights for each output that has a gradient, None for the others."""
+        """Standard normal weights for each output that has a gradient, None for the others.
+
+        Those of one output are the same whether or not another one has a gradient.
+        """
         generator = torch.Generator().manual_seed(seed)
-        return tuple(
-            torch.randn(out.shape, generator=generator, dtype=out.dtype if out.dtype.is_complex else torch.float64)
-            .to(out.dtype).to(out.device)
-            if differentiable(out)
-            else None
-            for out in outputs
-        )  # fmt: skip
+        drawn = [_normal(out, generator) if _continuous(out) else None for out in outputs]
+        return tuple(w if differentiable(out) else None for out, w in zip(outputs, drawn, strict=True))
 
     def gradients(
         self,
@@ -98,6 +99,20 @@ class Subject:
     def with_inputs(self, make: Make, workload: str) -> Subject:
         """The same Function with other arguments."""
         return replace(self, make=make, workload=workload)
+
+
+def _there(outputs: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
+    """Those that are not None, which a Function returns for an output that was not asked for."""
+    return tuple(out for out in outputs if out is not None)
+
+
+def _continuous(out: Any) -> bool:
+    return isinstance(out, torch.Tensor) and (out.is_floating_point() or out.is_complex())
+
+
+def _normal(out: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    drawn = torch.randn(out.shape, generator=generator, dtype=out.dtype if out.is_complex() else torch.float64)
+    return drawn.to(out.dtype).to(out.device)
 
 
 def differentiable(out: Any) -> bool:
