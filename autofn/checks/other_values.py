@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from .agreement import Judging, examine, need_judged, need_right_as_given, steady
+from .agreement import examine, need_judged, need_right_as_given
+from .point import Judging, steady
 from .rule import Finding, Rule
 from .subject import Inputs, Subject
 from .variations import INTEGERS, is_float, mapped, replaced

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import torch
 
-from .agreement import Judging, examine, fresh, need_judged, need_right_as_given, right_outputs, steady
+from .agreement import examine, need_judged, need_right_as_given
+from .point import Judging, fresh, right_outputs, steady
 from .rule import Finding, Rule
 from .subject import Inputs, Subject
 from .variations import floats, is_float, out_of_range, replaced, resized, sizes_of, tensors_of

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from .agreement import Judging, examine, fresh, need_judged, need_right_as_given, steady
+from .agreement import examine, need_judged, need_right_as_given
+from .point import Judging, fresh, steady
 from .rule import Finding, Rule
 from .subject import Inputs, Subject
 from .variations import floats, mapped, replaced

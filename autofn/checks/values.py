@@ -11,18 +11,9 @@ import torch
 from torch.autograd.gradcheck import GradcheckError
 
 from ..compiled import replayable
-from .agreement import (
-    Grads,
-    Judging,
-    Point,
-    against_the_forward,
-    compare_gradients,
-    compare_outputs,
-    fresh,
-    gradients,
-    right_outputs,
-    steady,
-)
+from .agreement import compare_gradients, compare_outputs
+from .point import Grads, Judging, Point, fresh, gradients, right_outputs, steady
+from .refuting import against_the_forward
 from .rule import Finding, Rule, Seen
 from .subject import Inputs, Subject, leaves, positions
 
