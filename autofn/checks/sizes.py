@@ -18,6 +18,8 @@ from .variations import floats, is_float, out_of_range, replaced, resized, sizes
 # Beside and between the blocks that kernels work in (32, 64, 128, 256, 1024), and 1; one beyond 16 bits, in rows and
 # thus in a grid of blocks too.
 UNEVEN = (1, 33, 129, 65_537, 2, 31, 257, 1025)
+# Sizes that cost next to nothing, whatever the machine has to do besides.
+SMALL = 1025
 # Growing to a million: the blocks of one launch, and of a loop over launches.
 LARGE = (4_099, 16_411, 262_147, 1_048_583)
 # Dimensions that are changed, each to all sizes.
@@ -28,7 +30,10 @@ DRAWS = 3
 
 @dataclass(frozen=True)
 class Budget:
-    """What trying sizes may cost: elements of a tensor, seconds of one size (before a dimension is left), of all."""
+    """What trying sizes may cost: elements of a tensor, and seconds, of the sizes that are not SMALL, one and all.
+
+    A dimension is left after a size that took longer, all of them when the seconds are spent; the first is always tried.
+    """
 
     elements: int
     one_s: float
@@ -61,9 +66,10 @@ def _at_sizes(subject: Subject, sizes: tuple[int, ...], budget: Budget) -> Itera
     _need_plain_calls(subject)
     still, judged, slow = steady(subject), False, set()
     given = need_right_as_given(still)
-    start = time.perf_counter()
+    spent = 0.0
     for new, old in itertools.product(sizes, sizes_of(given)[:DIMENSIONS]):
-        other = None if old in slow else _resized(still, given, (old, new), budget.elements)
+        left_out = new > SMALL and (old in slow or spent > budget.all_s)
+        other = None if left_out else _resized(still, given, (old, new), budget.elements)
         if other is None:
             continue
         begin = time.perf_counter()
@@ -73,10 +79,10 @@ def _at_sizes(subject: Subject, sizes: tuple[int, ...], budget: Budget) -> Itera
             _blame_the_size(still, given, old)
             yield from (each for each in found if isinstance(each, Finding))
             return
-        if time.perf_counter() - begin > budget.one_s:
+        took = time.perf_counter() - begin
+        spent += took if new > SMALL else 0
+        if took > budget.one_s:
             slow.add(old)
-        if time.perf_counter() - start > budget.all_s:
-            break
     need_judged(judged, "no other size is accepted")
 
 
