@@ -32,7 +32,7 @@ DRAWS = 3
 class Budget:
     """What trying sizes may cost: elements of a tensor, and seconds, of the sizes that are not SMALL, one and all.
 
-    A dimension is left after a size that took longer, all of them when the seconds are spent; the first is always tried.
+    A dimension is left after a size that took longer, and all when the seconds are spent. The first is always tried.
     """
 
     elements: int
