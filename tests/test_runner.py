@@ -137,6 +137,17 @@ def test_a_function_that_ends_the_process_is_a_finding():
     assert "SIGSEGV" in found.errors[0].message
 
 
+def test_a_forward_that_does_not_run_is_one_finding_and_all_else_is_not_applicable():
+    def raises(x):
+        raise TypeError("planted: wants two arguments")
+
+    found = autofn.check(raises, make_inputs, reference=reference)
+    assert [each.rule for each in found.errors] == ["runs"]
+    assert "planted: wants two arguments" in found.errors[0].message
+    # Those that look at code, inputs or environment alone may still have something to say.
+    assert {each.rule for each in found.findings if not each.rule.startswith("timing-")} == {"runs"}
+
+
 def test_a_suppressed_finding_does_not_count_and_is_kept_with_its_reason():
     found = autofn.check(
         Wrong, make_inputs, reference=reference, select=["gradient"], suppress={"gradient": "planted on purpose"}

@@ -14,10 +14,11 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from .rule import ERROR, FULL, QUICK, Finding, Outcome, Rule, not_applicable, outcome_of
+from .runs import raised
 from .subject import Subject
 
 # Seconds that one rule may take. A Function that compiles in every rule may need a minute.
@@ -53,16 +54,31 @@ def judge(job: Job) -> Outcome:
     begin = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            subject = job.subject()
-            if job.rule.written and not subject.written:
-                raise NotImplementedError("derived from PyTorch's own operations: there is no Function to look into")
-            outcome = outcome_of(job.rule, job.rule.run(subject))
-        except NotImplementedError as error:
-            outcome = not_applicable(str(error))
-        except Exception as error:  # a Function may raise anything
-            outcome = outcome_of(job.rule, [Finding(f"raises {type(error).__name__}: {_line(error)}", severity=ERROR)])
-    return Outcome(outcome.status, outcome.findings, outcome.reason, outcome.error, time.perf_counter() - begin)
+        outcome = _judged(job)
+    return replace(outcome, seconds=time.perf_counter() - begin)
+
+
+def _judged(job: Job) -> Outcome:
+    try:
+        subject = job.subject()
+    except NotImplementedError as error:
+        return not_applicable(str(error))
+    except Exception as error:  # a user's file may raise anything
+        return _raised(job, f"cannot be loaded: {type(error).__name__}: {_line(error)}")
+    if job.rule.written and not subject.written:
+        return not_applicable("derived from PyTorch's own operations: there is no Function to look into")
+    try:
+        return outcome_of(job.rule, job.rule.run(subject))
+    except NotImplementedError as error:
+        return not_applicable(str(error))
+    except Exception as error:  # a Function may raise anything
+        if raised(subject) is not None:
+            return not_applicable("the forward itself raises: see the rule runs")
+        return _raised(job, f"raises {type(error).__name__}: {_line(error)}")
+
+
+def _raised(job: Job, message: str) -> Outcome:
+    return outcome_of(job.rule, [Finding(message, severity=ERROR)])
 
 
 def _line(error: Exception) -> str:

@@ -41,8 +41,10 @@ def value(subject: Subject) -> Iterator[Finding | Seen]:
     for seed in SEEDS:
         inputs = subject.inputs(seed=seed)
         outputs, right = subject.call(fresh(inputs)), _right(subject, inputs)
-        yield from _kinds(subject, inputs, outputs)
-        yield from compare_outputs(subject, outputs, right, GIVEN)
+        found = [*_kinds(subject, inputs, outputs), *compare_outputs(subject, outputs, right, GIVEN)]
+        yield from found
+        if any(isinstance(each, Finding) for each in found):
+            return
 
 
 def gradient(subject: Subject) -> Iterator[Finding | Seen]:
