@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import torch
 
-from . import watching
-from .comparing import same_bits
 from .rule import INFO, Finding, Rule
 from .subject import Inputs, Subject, exact, positions
-from .watching import Backward
+from .tools import watching
+from .tools.comparing import same_bits
+from .tools.watching import Backward
 
 # The engine's words; it counts from 1. Which arguments were tensors is not to be read from a node.
 FOR_NO_TENSOR = re.compile(r"a gradient different than None at position (\d+)")

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .comparing import Difference, difference, same_bits
-from .pure import Pure, Tensors, classes, deliberate, pure, seeded, told
 from .rule import ERROR, INFO, WARNING, Finding, Rule, Seen
 from .subject import Subject
+from .tools.comparing import Difference, difference, same_bits
+from .tools.pure import Pure, Tensors, classes, deliberate, pure, seeded, told
 
 # Autocast rounds inputs of matrix products to 8 bits: a hundred such roundings of the largest element, and ten times
 # what rounding the inputs alone changes.

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from .comparing import allowed, difference
-from .pure import Pure, Tensors, classes, deliberate, overrides, seeded, told, transformable
 from .rule import ERROR, INFO, Finding, Rule, Seen
 from .subject import Inputs, Subject
+from .tools.comparing import allowed, difference
+from .tools.pure import Pure, Tensors, classes, deliberate, overrides, seeded, told, transformable
 
 # Every choice of batched arguments up to three tensors (7 choices); beyond, all, each alone, and all but each.
 MOST_TENSORS = 3

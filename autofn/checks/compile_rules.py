@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from ..compiled import counts, forget
-from .comparing import allowed, difference
-from .pure import Pure, Tensors, classes, lacks_setup_context, pure, seeded, told
 from .rule import ERROR, FULL, INFO, WARNING, Finding, Rule, Seen
 from .subject import Subject
+from .tools.comparing import allowed, difference
+from .tools.pure import Pure, Tensors, classes, lacks_setup_context, pure, seeded, told
 
 # Compiled code may compute in another order: some hundred roundings more than `comparing` allows.
 MARGIN = 100

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch.autograd.gradcheck import GradcheckError
 
-from .attempt import Grads, Raised, Result, attempt, copies, disagreement, weights_of
 from .rule import ERROR, INFO, Finding, Rule
 from .subject import Inputs, Subject, function_of, positions
+from .tools.attempt import Grads, Raised, Result, attempt, copies, disagreement, weights_of
 
 # Two results of the same formula in complex128.
 RTOL = 1e-8

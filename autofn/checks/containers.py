@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from . import watching
-from .comparing import same_bits
 from .rule import Finding, Rule
 from .subject import Inputs, Subject
-from .watching import Operations
+from .tools import watching
+from .tools.comparing import same_bits
+from .tools.watching import Operations
 
 APART = "pass every tensor to apply as an argument of its own, as in apply(x, *weights), and return its gradient"
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 import torch
 
-from .comparing import allowed, difference
-from .pure import Pure, Tensors, pure, told
 from .rule import ERROR, FULL, INFO, WARNING, Finding, Rule, Seen
 from .subject import Subject
+from .tools.comparing import allowed, difference
+from .tools.pure import Pure, Tensors, pure, told
 
 # Atomic additions come in any order: some hundred roundings more than `comparing` allows.
 MARGIN = 100

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import torch
 
 from ..compiled import replayable
-from .pure import Pure, Tensors, classes, deliberate, dot, own_classes, pure, seeded, told
 from .rule import ERROR, INFO, WARNING, Finding, Rule, Seen
-from .slopes import JITTER, RTOL, Point, Slope, differences, point_of, settled, slopes_of
 from .subject import Subject
+from .tools.pure import Pure, Tensors, classes, deliberate, dot, own_classes, pure, seeded, told
+from .tools.slopes import JITTER, RTOL, Point, Slope, differences, point_of, settled, slopes_of
 
 # Where differences do not settle (float32 inside, for one) the reference's do, and tell zero from not zero.
 COARSE = 0.05

@@ -10,12 +10,12 @@ from functools import partial
 import torch
 
 from ..spec import dtype_name
-from .attempt import Raised, Result, attempt, copies, largest
-from .comparing import difference
-from .growing import Make, affordable, grown
 from .rule import ERROR, INFO, WARNING, Finding, Rule, Seen
 from .subject import Subject
-from .trials import (
+from .tools.attempt import Raised, Result, attempt, copies, largest
+from .tools.comparing import difference
+from .tools.growing import Make, affordable, grown
+from .tools.trials import (
     MARGIN,
     Trial,
     coherent,

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch.autograd import forward_ad
 
-from .pure import Pure, Tensors, classes, deliberate, dot, normal_like, overrides, pure, seeded, told
 from .rule import ERROR, INFO, WARNING, Finding, Rule, Seen
-from .slopes import STEP
 from .subject import Subject
+from .tools.pure import Pure, Tensors, classes, deliberate, dot, normal_like, overrides, pure, seeded, told
+from .tools.slopes import STEP
 
 # Of the sum of the absolute products: a hundred roundings of float32, which a kernel may compute in.
 RTOL = 1e-5

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import torch
 
-from .attempt import Grads, Raised, Result, attempt, copies, disagreement, weights_of
-from .comparing import same_bits
 from .rule import ERROR, INFO, Finding, Rule
-from .strides import Lay, Layout, layouts_of, strided
 from .subject import Inputs, Subject
+from .tools.attempt import Grads, Raised, Result, attempt, copies, disagreement, weights_of
+from .tools.comparing import same_bits
+from .tools.strides import Lay, Layout, layouts_of, strided
 
 # A wrong layout puts whole elements elsewhere; another order of summation, also in float32, is far below.
 RTOL = 1e-4

@@ -10,11 +10,11 @@ from itertools import pairwise
 import torch
 
 from ..measure.counters import counter
-from .alive import described, gradients, new_nodes, new_tensors, only_new_objects, without_gradients
-from .passes import Pass, forward, keeping_the_generators, named_tensors, working
 from .rule import WARNING, Finding, Rule
 from .saving import is_generator_state, kept_on, need_a_function, own_nodes
 from .subject import Subject
+from .tools.alive import described, gradients, new_nodes, new_tensors, only_new_objects, without_gradients
+from .tools.passes import Pass, forward, keeping_the_generators, named_tensors, working
 
 SAVE = "hand outputs and inputs to ctx.save_for_backward(...); keep only plain data on ctx"
 # The first call fills caches, the second what the first one's caches led to; a bounded cache may hold a few calls.

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from . import watching
-from .comparing import difference
 from .rule import WARNING, Finding, Rule
 from .subject import Inputs, Subject, leaves
-from .watching import Marks
+from .tools import watching
+from .tools.comparing import difference
+from .tools.watching import Marks
 
 MARK = "work on a copy, or call ctx.mark_dirty and return the input itself; declare it with --mutates"
 UNSEEN = "its version counter did not move, so autograd cannot notice"

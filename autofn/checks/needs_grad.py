@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from . import watching
-from .comparing import allowed, difference
 from .rule import INFO, WARNING, Finding, Rule
 from .subject import Subject, positions
-from .watching import Backward, Operation, Operations
+from .tools import watching
+from .tools.comparing import allowed, difference
+from .tools.watching import Backward, Operation, Operations
 
 
 def needs_input_grad(subject: Subject) -> Iterator[Finding]:

@@ -12,9 +12,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from .pure import seeded
 from .rule import ERROR, FULL, INFO, WARNING, Finding, Rule, Seen
 from .subject import Subject
+from .tools.pure import seeded
 
 # PyTorch's own operators are not to be judged here.
 OWN = ("aten", "prim", "prims", "profiler", "quantized", "inductor", "higher_order", "rngprims", "mkldnn", "mkl")

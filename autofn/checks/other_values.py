@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from .agreement import examine, need_judged, need_right_as_given
-from .point import Judging, steady
 from .rule import Finding, Rule
 from .subject import Inputs, Subject
-from .variations import INTEGERS, is_float, mapped, replaced
+from .tools.agreement import examine, need_judged, need_right_as_given
+from .tools.point import Judging, steady
+from .tools.variations import INTEGERS, is_float, mapped, replaced
 
 Change = Callable[[torch.Tensor], torch.Tensor]
 

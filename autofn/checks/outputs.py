@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from . import watching
-from .comparing import allowed, difference, same_bits
 from .rule import INFO, Finding, Rule
 from .subject import Subject, exact, leaves, positions
+from .tools import watching
+from .tools.comparing import allowed, difference, same_bits
 
 Grads = Mapping[int, torch.Tensor]
 

@@ -7,8 +7,10 @@ from contextlib import contextmanager
 
 import torch
 
-from .comparing import same_bits
-from .passes import (
+from .rule import INFO, WARNING, Finding, Rule, Seen
+from .subject import Subject, leaves, positions
+from .tools.comparing import same_bits
+from .tools.passes import (
     SEED,
     Pass,
     Result,
@@ -21,8 +23,6 @@ from .passes import (
     reseed,
     result,
 )
-from .rule import INFO, WARNING, Finding, Rule, Seen
-from .subject import Subject, leaves, positions
 
 OTHER_SEED = SEED + 1
 # Central differences in float64, as those of gradcheck: they err by eps**2 times a third derivative and 1e-16 / eps.

@@ -8,11 +8,11 @@ from dataclasses import replace
 import torch
 
 from ..spec import dtype_name
-from .attempt import Result, attempt, copies, largest
-from .comparing import difference
 from .rule import ERROR, INFO, WARNING, Finding, Rule
 from .subject import Inputs, Subject, positions
-from .trials import (
+from .tools.attempt import Result, attempt, copies, largest
+from .tools.comparing import difference
+from .tools.trials import (
     MARGIN,
     Trial,
     dtypes_of,

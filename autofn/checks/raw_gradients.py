@@ -15,9 +15,9 @@ import torch
 
 from ..case import as_tuple
 from ..spec import dtype_name
-from .attempt import copies, weights_of
 from .rule import ERROR, WARNING, Finding, Rule
 from .subject import Inputs, Subject, custom_nodes
+from .tools.attempt import copies, weights_of
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 

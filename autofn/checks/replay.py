@@ -9,10 +9,10 @@ import torch
 
 from ..compiled import replayable
 from ..measure.purity import Snapshot
-from .comparing import same_bits
-from .passes import Pass, Result, compared, copied, forward, keeping_the_generators, named_tensors, working
 from .rule import WARNING, Finding, Rule
 from .subject import Subject
+from .tools.comparing import same_bits
+from .tools.passes import Pass, Result, compared, copied, forward, keeping_the_generators, named_tensors, working
 
 KEEP = "keep on ctx what the backward needs until the graph itself goes; the engine frees saved tensors"
 

@@ -23,8 +23,10 @@ from ..measure import memory
 from ..measure.counters import counter
 from ..records import Key
 from ..spec import dtype_name
-from .alive import only_new_objects
-from .passes import (
+from .rule import WARNING, Finding, Rule
+from .subject import Inputs, Subject, custom_nodes, differentiable, leaves
+from .tools.alive import only_new_objects
+from .tools.passes import (
     SEED,
     Pass,
     Result,
@@ -38,8 +40,6 @@ from .passes import (
     reseed,
     working,
 )
-from .rule import WARNING, Finding, Rule
-from .subject import Inputs, Subject, custom_nodes, differentiable, leaves
 
 SAVE = "hand it to ctx.save_for_backward(...) and take it from ctx.saved_tensors"
 TORCH = str(Path(torch.__file__).parent)

@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from .passes import Pass, forward, is_compiled, keeping_the_generators, named_tensors, reseed, working
 from .rule import ERROR, INFO, Finding, Rule
 from .subject import Inputs, Subject, differentiable
+from .tools.passes import Pass, forward, is_compiled, keeping_the_generators, named_tensors, reseed, working
 
 ARGUMENT = (
     "make what needs a gradient an argument of apply and return its gradient; within a backward call "

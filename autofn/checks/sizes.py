@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import torch
 
-from .agreement import examine, need_judged, need_right_as_given
-from .point import Judging, fresh, right_outputs, steady
 from .rule import Finding, Rule
 from .subject import Inputs, Subject
-from .variations import floats, is_float, out_of_range, replaced, resized, sizes_of, tensors_of
+from .tools.agreement import examine, need_judged, need_right_as_given
+from .tools.point import Judging, fresh, right_outputs, steady
+from .tools.variations import floats, is_float, out_of_range, replaced, resized, sizes_of, tensors_of
 
 # Beside and between the blocks that kernels work in (32, 64, 128, 256, 1024), and 1; one beyond 16 bits, in rows and
 # thus in a grid of blocks too.

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from .agreement import examine, need_judged, need_right_as_given
-from .point import Judging, fresh, steady
 from .rule import Finding, Rule
 from .subject import Inputs, Subject
-from .variations import floats, mapped, replaced
+from .tools.agreement import examine, need_judged, need_right_as_given
+from .tools.point import Judging, fresh, steady
+from .tools.variations import floats, mapped, replaced
 
 Change = Callable[[torch.Tensor], torch.Tensor]
 

@@ -15,7 +15,9 @@ from typing import Any
 
 import torch
 
-from .passes import (
+from .rule import Finding, Rule
+from .subject import Inputs, Subject
+from .tools.passes import (
     Pass,
     Result,
     backward_draws,
@@ -31,8 +33,6 @@ from .passes import (
     other_values,
     working,
 )
-from .rule import Finding, Rule
-from .subject import Inputs, Subject
 
 ON_CTX = (
     "keep what belongs to one call on its ctx (tensors by save_for_backward), not on the class, a module or a global"

@@ -234,7 +234,7 @@ def of_callable(
 
     What it marks dirty, if the intent names nothing, is read from its code.
     """
-    from .declared import dirtied
+    from .tools.declared import dirtied
 
     apply = callable_of(given)
     name = who or getattr(function_of(apply) or given, "__qualname__", "") or type(given).__name__

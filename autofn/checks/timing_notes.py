@@ -19,8 +19,8 @@ import torch
 from ..case import denormal_positions
 from .rule import INFO, QUICK, WARNING, Finding, Rule
 from .subject import Inputs, Subject, leaves, positions
-from .variations import resized, sizes_of
-from .watching import operations, tensors
+from .tools.variations import resized, sizes_of
+from .tools.watching import operations, tensors
 
 # A size that no other rule has used, so that what is made once a size is made now.
 UNUSED = 43

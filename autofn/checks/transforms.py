@@ -7,9 +7,11 @@ from contextlib import suppress
 
 import torch
 
-from .comparing import allowed, difference
 from .forward_mode import jvp as check_jvp
-from .pure import (
+from .rule import ERROR, INFO, Finding, Rule, Seen
+from .subject import Subject
+from .tools.comparing import allowed, difference
+from .tools.pure import (
     Pure,
     Tensors,
     classes,
@@ -22,9 +24,7 @@ from .pure import (
     told,
     transformable,
 )
-from .rule import ERROR, INFO, Finding, Rule, Seen
-from .slopes import Point, Slope, settled
-from .subject import Subject
+from .tools.slopes import Point, Slope, settled
 
 # torch.func.jacrev makes a row for each element of the outputs.
 MOST_ELEMENTS = 512

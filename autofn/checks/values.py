@@ -11,11 +11,11 @@ import torch
 from torch.autograd.gradcheck import GradcheckError
 
 from ..compiled import replayable
-from .agreement import compare_gradients, compare_outputs
-from .point import Grads, Judging, Point, fresh, gradients, right_outputs, steady
-from .refuting import against_the_forward
 from .rule import Finding, Rule, Seen
 from .subject import Inputs, Subject, leaves, positions
+from .tools.agreement import compare_gradients, compare_outputs
+from .tools.point import Grads, Judging, Point, fresh, gradients, right_outputs, steady
+from .tools.refuting import against_the_forward
 
 GIVEN = Judging(values=True, declared=True, close=True)
 # Seeds of inputs and grad_outputs, and a factor of the grad_output: a power of two, so that it costs no rounding.

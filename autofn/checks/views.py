@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from . import watching
-from .comparing import same_bits
 from .rule import ERROR, INFO, WARNING, Finding, Rule
 from .subject import Inputs, Subject
+from .tools import watching
+from .tools.comparing import same_bits
 
 FIX = "return a copy (.clone()), or a new tensor"
 

@@ -5,9 +5,9 @@ import torch
 from planted.written import normal, outcome
 
 from autofn.checks import cuda_rules
-from autofn.checks.pure import pure
 from autofn.checks.rule import Finding
 from autofn.checks.subject import of_callable
+from autofn.checks.tools.pure import pure
 
 RULES = [rule.id for rule in cuda_rules.RULES]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from .rule import Finding
-from .subject import Subject
+from ..rule import Finding
+from ..subject import Subject
 
 # Of a Function without a Spec: some hundred roundings of the largest element. A fault is far above, rounding below.
 GENERIC = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}

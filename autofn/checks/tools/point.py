@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ..subject import Inputs, Subject, exact, leaves
 from .comparing import same_bits
 from .kinks import Slopes
-from .subject import Inputs, Subject, exact, leaves
 
 Outputs = tuple[torch.Tensor, ...]
 Grads = tuple[torch.Tensor | None, ...]

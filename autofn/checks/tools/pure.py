@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .subject import Inputs, Subject, custom_nodes, differentiable, function_of, leaves, positions
+from ..subject import Inputs, Subject, custom_nodes, differentiable, function_of, leaves, positions
 
 Tensors = tuple[torch.Tensor, ...]
 TORCH = str(Path(torch.__file__).parent)

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from ..case import as_tuple
+from ...case import as_tuple
+from ..subject import Inputs, Subject, leaves, positions
 from .comparing import Difference, difference
-from .subject import Inputs, Subject, leaves, positions
 
 Grads = tuple[torch.Tensor | None, ...]
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
+from ..subject import Inputs, Subject, exact
 from .attempt import Grads, Result, attempt, copies, disagreement, largest, weights_of
 from .comparing import difference
-from .subject import Inputs, Subject, exact
 
 LOW = (torch.float32, torch.float16, torch.bfloat16)
 

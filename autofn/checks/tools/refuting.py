@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import torch
 
+from ..rule import Finding
+from ..subject import leaves, positions
 from .kinks import Slopes, slope
 from .point import Grads, Judging, Point, all_finite, at, slopes_of
-from .rule import Finding
-from .subject import leaves, positions
 
 # Of large tensors, whose forward takes its time, no more than a few elements are tried one by one.
 LARGE, ELEMENTS_OF_LARGE = 10_000, 3

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..rule import Finding
+from ..subject import Inputs, Subject, leaves, positions
 from .comparing import allowed, difference, same_bits
-from .rule import Finding
-from .subject import Inputs, Subject, leaves, positions
 
 Tensors = tuple[torch.Tensor, ...]
 Gradients = tuple[torch.Tensor | None, ...]

@@ -14,9 +14,9 @@ from torch.autograd.function import BackwardCFunction, FunctionCtx
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from ..case import as_tuple
-from ..compiled import forget
-from .subject import Inputs, Subject, custom_nodes, function_of, positions
+from ...case import as_tuple
+from ...compiled import forget
+from ..subject import Inputs, Subject, custom_nodes, function_of, positions
 
 Tensors = tuple[torch.Tensor, ...]
 

@@ -6,8 +6,8 @@ import inspect
 from contextlib import suppress
 from typing import Any
 
+from ..subject import Subject, function_of
 from . import watching
-from .subject import Subject, function_of
 
 
 def dirtied(subject: Subject) -> tuple[int, ...]:

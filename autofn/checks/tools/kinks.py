@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .subject import Inputs
+from ..subject import Inputs
 
 Direction = Mapping[int, torch.Tensor]
 """By position of the argument: how far each of its elements moves."""

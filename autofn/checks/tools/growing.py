@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from .subject import Inputs
+from ..subject import Inputs
 
 # Rows over which a running sum in bfloat16 (8 bits) stops growing many times over, in a fraction of a second.
 ROWS = 4096

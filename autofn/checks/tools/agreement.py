@@ -11,6 +11,8 @@ from dataclasses import replace
 
 import torch
 
+from ..rule import Finding, Seen
+from ..subject import Inputs, Subject, positions
 from .comparing import allowed, difference, worst
 from .kinks import one, slope
 from .point import (
@@ -28,8 +30,6 @@ from .point import (
     wide,
 )
 from .refuting import against_the_forward, lost
-from .rule import Finding, Seen
-from .subject import Inputs, Subject, positions
 
 # Wrong elements that are tried for a kink: each takes a few calls of the forward.
 TRIED = 8
