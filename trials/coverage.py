@@ -30,7 +30,7 @@ PAIRS = {
     "clipped_relu": ("native", "python", "cpp"),
 }
 WORKLOADS = ("tiny", "small", "large")
-FURTHER = 12
+FURTHER = 20
 
 
 def main() -> None:

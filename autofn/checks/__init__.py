@@ -79,7 +79,7 @@ def check(
             plan.of_subject(of_callable(what, make_inputs, reference=reference, intent=intent, device=device), chosen)
         ]
     work = [plan.with_suppressed(checks, suppress or {}) for checks in work]
-    return Checked(tuple(records(work, isolate=isolate)))
+    return Checked(tuple(in_order(work, records(work, isolate=isolate))))
 
 
 def records(
@@ -90,7 +90,10 @@ def records(
     progress: Progress = lambda done, total, label: None,
     isolate: bool = True,
 ) -> Iterator[Record]:
-    """The record of each check as it is through; one worker a list. What is among `done` is not run again."""
+    """The record of each check as it is through; one worker a list. What is among `done` is not run again.
+
+    isolate: workers in processes of their own, as many at a time as there are cores.
+    """
     from . import runner
     from .checked import case_of, record_of
 
@@ -98,10 +101,18 @@ def records(
     waiting = [[each for each in checks if (each.key, each.job.rule.id) not in known] for checks in work]
     total = sum(map(len, work))
     ahead = total - sum(map(len, waiting))
-    for checks in waiting:
-        outcomes = runner.run([each.job for each in checks], isolated=isolate)
-        for each in checks:
-            progress(ahead, total, f"{each.key.function} ({each.key.variant})")
-            yield record_of(each, next(outcomes), conditions or {})
-            ahead += 1
+    jobs = [[each.job for each in checks] for checks in waiting]
+    for which, number, outcome in runner.run_all(jobs, isolated=isolate):
+        each = waiting[which][number]
+        progress(ahead, total, f"{each.key.function} ({each.key.variant})")
+        yield record_of(each, outcome, conditions or {})
+        ahead += 1
     progress(total, total, "")
+
+
+def in_order(work: Sequence[Sequence[Check]], found: Iterable[Record]) -> list[Record]:
+    """The records in the order of the checks that they are of."""
+    from .checked import case_of
+
+    place = {(each.key, each.job.rule.id): n for n, each in enumerate(each for checks in work for each in checks)}
+    return sorted(found, key=lambda record: place.get((case_of(record), record.metric), len(place)))

@@ -8,12 +8,15 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
+import queue
 import resource
 import select
 import signal
+import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -23,6 +26,8 @@ from .subject import Subject
 
 # Seconds that one rule may take. A Function that compiles in every rule may need a minute.
 LIMIT_S = {QUICK: 30.0, FULL: 240.0}
+# So many rules import Dynamo (1.5 s) anyway.
+MANY = 40
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class Job:
     subject: Callable[[], Subject]
 
 
-def run(jobs: Sequence[Job], *, isolated: bool = True, limit_s: float | None = None) -> Iterator[Outcome]:
+def run(jobs: Sequence[Job], *, isolated: bool = True, limit_s: float | None = None) -> Generator[Outcome, None, None]:
     """The outcome of each job, in order, each as soon as it is there.
 
     isolated: in forked processes, a new one after a crash; else here, for debuggers. limit_s: seconds a rule may take,
@@ -47,6 +52,46 @@ def run(jobs: Sequence[Job], *, isolated: bool = True, limit_s: float | None = N
         for outcome in _in_a_fork(waiting, limit_s):
             waiting.pop(0)
             yield outcome
+
+
+def run_all(lists: Sequence[Sequence[Job]], *, isolated: bool = True) -> Iterator[tuple[int, int, Outcome]]:
+    """(list, job, outcome) of the jobs of several lists as each is through; a list is one worker's.
+
+    isolated: as many workers at a time as there are cores. Within a list the order is that of the jobs.
+    """
+    if not isolated:
+        for which, jobs in enumerate(lists):
+            yield from ((which, number, judge(job)) for number, job in enumerate(jobs))
+        return
+    if sum(map(len, lists)) >= MANY:
+        # What many rules import at their first call: once here, not in every worker.
+        import torch._dynamo
+        import torch.utils.checkpoint  # noqa: F401
+    through: queue.SimpleQueue[tuple[int, int, Outcome] | None] = queue.SimpleQueue()
+    stopped = threading.Event()
+
+    def follow(which: int, jobs: Sequence[Job]) -> None:
+        try:
+            outcomes = run(jobs)
+            for number, outcome in enumerate(outcomes):
+                through.put((which, number, outcome))
+                if stopped.is_set():
+                    outcomes.close()
+                    return
+        finally:
+            through.put(None)
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        following = [pool.submit(follow, which, jobs) for which, jobs in enumerate(lists)]
+        try:
+            for _ in following:
+                while (found := through.get()) is not None:
+                    yield found
+        finally:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+    for each in following:
+        each.result()
 
 
 def judge(job: Job) -> Outcome:

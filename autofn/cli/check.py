@@ -101,7 +101,7 @@ def check_command(
     with progress_bar("check") as progress:
         for record in checks.records(work, conditions=conditions, done=saving.done, progress=progress, isolate=isolate):
             saving.journal.append([record])
-    found = saving.done
+    found = checks.in_order(work, saving.done)
     saving.finish()
     if json_file:
         write_json(json_file, found)
