@@ -35,6 +35,8 @@ report: check asv trace
 # Status 1 is a finding, 2 under asv a commit that failed: the page shows both, so the way goes on.
 check: install
 	$(BIN)/autofn check || test $$? -eq 1
+	$(BIN)/autofn check -v compile -v fused --level full --select value --select gradient --select double-backward \
+	  || test $$? -eq 1
 
 asv: install
 	@$(BIN)/asv machine --yes > build/asv-machine.log 2>&1 || { cat build/asv-machine.log; exit 1; }

@@ -236,9 +236,7 @@ def _print_findings(console: Console, checked: Checked, severity: str) -> None:
     for record in checked.records:
         for finding in findings_of(record):
             if finding.severity == severity:
-                _print_finding(
-                    console, finding, f"{record.function} ({record.variant}) {record.workload} {record.dtype}"
-                )
+                _print_finding(console, finding, f"{_who(record)}{_where(record)}")
 
 
 def _print_finding(console: Console, finding: Finding, who: str) -> None:
@@ -256,6 +254,15 @@ def _print_finding(console: Console, finding: Finding, who: str) -> None:
         console.print(f"    fix: {escape(finding.fix)}", highlight=False)
 
 
+def _who(record: Record) -> str:
+    """One of the registry has variants; somebody's own is what it is called."""
+    return record.function if record.variant == "given" else f"{record.function} ({record.variant})"
+
+
+def _where(record: Record) -> str:
+    return f" in {record.dtype}" if record.workload == "given" else f" {record.workload} {record.dtype}"
+
+
 def _print_infos(console: Console, checked: Checked) -> None:
     """Each info of a few variants; of many, which variants a rule has one for."""
     from rich.markup import escape
@@ -268,7 +275,7 @@ def _print_infos(console: Console, checked: Checked) -> None:
         for finding in findings_of(record):
             if finding.severity == "info" and (few or not finding.rule.startswith(TIMING)):
                 message = str(finding) if few else "see --json, or check one variant"
-                told.setdefault((finding.rule, message), []).append(f"{record.function} ({record.variant})")
+                told.setdefault((finding.rule, message), []).append(_who(record))
     for (rule, message), whom in told.items():
         listed = list(dict.fromkeys(whom))
         who = ", ".join(listed) if len(listed) <= FEW else f"{len(listed)} variants"
@@ -287,5 +294,5 @@ def _print_rest(console: Console, records: tuple[Record, ...]) -> None:
             console.print(f"n/a {function} ({variant}): {escape(mine[0].reason)}", highlight=False)
     for record in records:
         if "suppressed" in record.detail:
-            who = f"{record.function} ({record.variant})"
+            who = _who(record)
             console.print(f"suppressed {record.metric}: {escape(who)}: {escape(record.reason)}", highlight=False)
