@@ -302,3 +302,29 @@ def test_a_file_that_cannot_be_imported_is_a_sentence(own):
     (own / "broken.py").write_text("import nothing_of_that_name\n")
     with pytest.raises(ValueError, match=r"broken\.py cannot be imported: ModuleNotFoundError"):
         sources.named("broken.py:Mine")
+
+
+def test_workers_of_several_lists_run_at_once_and_a_crash_is_told_at_once():
+    lists = [[job(crashes), job(fine)], [job(fine), job(found)], [job(fine)]]
+    begin = time.monotonic()
+    told = {(which, number): outcome.status for which, number, outcome in runner.run_all(lists)}
+    assert told == {(0, 0): FAILED, (0, 1): OK, (1, 0): OK, (1, 1): FAILED, (2, 0): OK}
+    assert time.monotonic() - begin < runner.LIMIT_S["quick"] - 5
+
+
+def test_closing_a_run_ends_its_workers_at_once():
+    outcomes = runner.run_all([[job(fine), job(hangs)], [job(fine), job(hangs)]])
+    next(outcomes)
+    begin = time.monotonic()
+    outcomes.close()
+    assert time.monotonic() - begin < 10
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_two_functions_of_one_name_keep_their_own_results(own):
+    both = ["mine.py:Mine", "wrong.py:Mine", "--inputs", "mine.py:make_inputs", "--select", "gradient"]
+    status, out = command(*both, "--json", "out.json")
+    assert status == 1, out
+    found = {record["function"]: record["status"] for record in json.loads((own / "out.json").read_text())}
+    assert found == {"mine.py:Mine": OK, "wrong.py:Mine": FAILED}

@@ -49,7 +49,7 @@ def check(
     among them. reference: the same in PyTorch's own operations; without it the backward is held against the forward
     itself. surrogate, random, mutates, once_differentiable: what the Function intends; surrogate may be the function
     whose gradient it has instead. level: "quick", or "full" with all that compiles. select, ignore: rules by name or
-    pattern. suppress: {rule: reason}. isolate: run the rules in a process of their own, so that a crash is a finding.
+    pattern. suppress: {rule: reason}. isolate: run the rules in worker processes, so that a crash is a finding.
 
     Raises LookupError for an unknown name, ValueError for arguments that do not go together.
     """

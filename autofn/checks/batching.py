@@ -155,14 +155,15 @@ def _same(given: Inputs, other: Inputs, places: tuple[int, ...]) -> bool:
 
 
 def _choices(tensors: int) -> list[Dims]:
-    """Which arguments are batched, along which dimension; the last two batch all, along the last one and the first."""
+    """Which arguments are batched, along which dimension: the first, the last, and both in turn."""
     if tensors <= MOST_TENSORS:
         chosen = [tuple(each) for each in product((0, None), repeat=tensors) if any(dim == 0 for dim in each)]
     else:
         one = [tuple(0 if at == place else None for at in range(tensors)) for place in range(tensors)]
         but = [tuple(None if at == place else 0 for at in range(tensors)) for place in range(tensors)]
         chosen = [(0,) * tensors, *one, *but]
-    return [*chosen, (-1,) * tensors]
+    in_turn = [tuple((0, -1)[(at + first) % 2] for at in range(tensors)) for first in (0, 1)] if tensors > 1 else []
+    return [*chosen, (-1,) * tensors, *in_turn]
 
 
 # vmap beside the loop

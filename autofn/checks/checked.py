@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..records import FAILED, OK, UNAVAILABLE, Key, Record
+from ..records import OK, UNAVAILABLE, Key, Record
 from .rule import ERROR, INFO, WARNING, Finding
 
 if TYPE_CHECKING:
@@ -79,10 +79,6 @@ def findings_of(record: Record) -> list[Finding]:
 def all_findings_of(record: Record) -> list[Finding]:
     """The findings of a record, suppressed or not."""
     return [Finding(**each) for each in record.detail.get("findings", ())]
-
-
-def failed(record: Record) -> bool:
-    return record.status == FAILED
 
 
 def case_of(record: Record) -> Key:

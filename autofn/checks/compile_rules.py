@@ -28,11 +28,15 @@ Transform = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Way:
-    """A way to call a Function that is compiled and not. make: the callable, from the Function and grad_outputs."""
+    """A way to call a Function that is compiled and not. make: the callable, from the Function and grad_outputs.
+
+    drops: whether PyTorch itself drops a custom backward there, and differentiates the forward instead.
+    """
 
     name: str
     make: Callable[[Pure], Transform]
     fix: str
+    drops: bool = False
 
 
 def graph(subject: Subject) -> Iterator[Finding]:
@@ -53,7 +57,7 @@ def values(subject: Subject) -> Iterator[Finding | Seen]:
     for way, backend in _ways(subject):
         found = list(_way(function, way, backend))
         yield from found
-        if any(isinstance(each, Finding) and each.severity != WARNING for each in found):
+        if any(isinstance(each, Finding) and each.severity == ERROR for each in found):
             return
 
 
@@ -145,9 +149,13 @@ GRAD = Way(
     _func_grad,
     "Dynamo differentiates the forward there and drops the backward (pytorch/pytorch #193279): compile the forward "
     "alone and differentiate with autograd, or leave torch.func.grad outside the graph",
+    drops=True,
 )
 JVP = Way(
-    "torch.compile over torch.func.jvp", _func_jvp, "leave torch.func.jvp outside the graph (pytorch/pytorch #192985)"
+    "torch.compile over torch.func.jvp",
+    _func_jvp,
+    "leave torch.func.jvp outside the graph (pytorch/pytorch #192985)",
+    drops=True,
 )
 DISCARDED = Way(
     "torch.compile with the result discarded",
@@ -246,8 +254,11 @@ def _compared(
         if found is not None:
             # At a corner, such as the 0 of a clamp, a derivative and a custom backward may differ and both be right.
             corner = name in CORNERS and bool(mine.isfinite().all())
-            told_of = found.finding(f"{way.name} {name} differs from eager mode", where, way.fix)
-            yield replace(told_of, severity=INFO if corner else ERROR)
+            # A gradient that is not the derivative on purpose is lost to PyTorch's own, however it is written.
+            lost = way.drops and function.subject.intent.surrogate
+            instead = ": PyTorch's derivative of the forward is taken there" if way.drops else ""
+            told_of = found.finding(f"{way.name} {name} differs from eager mode{instead}", where, way.fix)
+            yield replace(told_of, severity=INFO if corner or lost else ERROR)
             return
     yield Seen(0.0)
 

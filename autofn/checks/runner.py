@@ -1,33 +1,35 @@
-"""Runs rules in a forked process with a time limit: a crash or a hang is a finding, not the end.
+"""Runs rules in forked processes with a time limit: a crash or a hang is a finding, not the end.
 
 A fork knows what its parent knows: a Function defined in a notebook or inside a test needs no importing again.
 """
 
 from __future__ import annotations
 
-import faulthandler
-import json
 import os
 import queue
-import resource
-import select
-import signal
 import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
+from ..records import OK
 from .rule import ERROR, FULL, QUICK, Finding, Outcome, Rule, not_applicable, outcome_of
 from .runs import raised
 from .subject import Subject
+from .tools.declared import with_declared
+from .worker import Worker
 
 # Seconds that one rule may take. A Function that compiles in every rule may need a minute.
 LIMIT_S = {QUICK: 30.0, FULL: 240.0}
 # So many rules import Dynamo (1.5 s) anyway.
 MANY = 40
+LOST = "a Function must raise, never end or block the process; run it with --no-isolate under a debugger"
 
 
 @dataclass(frozen=True)
@@ -38,28 +40,44 @@ class Job:
     subject: Callable[[], Subject]
 
 
-def run(jobs: Sequence[Job], *, isolated: bool = True, limit_s: float | None = None) -> Generator[Outcome, None, None]:
+def run(
+    jobs: Sequence[Job],
+    *,
+    isolated: bool = True,
+    limit_s: float | None = None,
+    started: Callable[[Worker], object] = lambda worker: None,
+) -> Generator[Outcome, None, None]:
     """The outcome of each job, in order, each as soon as it is there.
 
     isolated: in forked processes, a new one after a crash; else here, for debuggers. limit_s: seconds a rule may take,
-    by default LIMIT_S of its level.
+    by default LIMIT_S of its level. started: told of each worker.
     """
     if not isolated:
         yield from map(judge, jobs)
         return
     waiting = list(jobs)
     while waiting:
-        for outcome in _in_a_fork(waiting, limit_s):
-            waiting.pop(0)
-            yield outcome
+        worker = Worker(waiting, judge)
+        started(worker)
+        try:
+            for job in list(waiting):
+                answer = worker.answer(limit_s or LIMIT_S[job.rule.level])
+                waiting.pop(0)
+                if isinstance(answer, str):
+                    yield _raised(job, answer, LOST)
+                    break
+                yield _outcome(answer)
+        finally:
+            worker.end()
 
 
 def run_all(lists: Sequence[Sequence[Job]], *, isolated: bool = True) -> Iterator[tuple[int, int, Outcome]]:
     """(list, job, outcome) of the jobs of several lists as each is through; a list is one worker's.
 
-    isolated: as many workers at a time as there are cores. Within a list the order is that of the jobs.
+    isolated: as many workers at a time as there are cores. Within a list the order is that of the jobs. Closing the
+    generator ends all workers at once.
     """
-    if not isolated:
+    if not isolated or not _backward_runs_in_a_fork():
         for which, jobs in enumerate(lists):
             yield from ((which, number, judge(job)) for number, job in enumerate(jobs))
         return
@@ -69,27 +87,29 @@ def run_all(lists: Sequence[Sequence[Job]], *, isolated: bool = True) -> Iterato
         import torch.utils.checkpoint  # noqa: F401
     through: queue.SimpleQueue[tuple[int, int, Outcome] | None] = queue.SimpleQueue()
     stopped = threading.Event()
+    workers: list[Worker] = []
 
     def follow(which: int, jobs: Sequence[Job]) -> None:
         try:
-            outcomes = run(jobs)
-            for number, outcome in enumerate(outcomes):
-                through.put((which, number, outcome))
-                if stopped.is_set():
-                    outcomes.close()
-                    return
+            with closing(run(jobs, started=workers.append)) as outcomes:
+                for number, outcome in enumerate(outcomes):
+                    through.put((which, number, outcome))
+                    if stopped.is_set():
+                        return
         finally:
             through.put(None)
 
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        following = [pool.submit(follow, which, jobs) for which, jobs in enumerate(lists)]
-        try:
-            for _ in following:
-                while (found := through.get()) is not None:
-                    yield found
-        finally:
-            stopped.set()
-            pool.shutdown(cancel_futures=True)
+    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+    following = [pool.submit(follow, which, jobs) for which, jobs in enumerate(lists)]
+    try:
+        for _ in following:
+            while (found := through.get()) is not None:
+                yield found
+    finally:
+        stopped.set()
+        for worker in list(workers):
+            worker.kill()
+        pool.shutdown(cancel_futures=True)
     for each in following:
         each.result()
 
@@ -105,7 +125,7 @@ def judge(job: Job) -> Outcome:
 
 def _judged(job: Job) -> Outcome:
     try:
-        subject = job.subject()
+        subject = with_declared(job.subject())
     except NotImplementedError as error:
         return not_applicable(str(error))
     except Exception as error:  # a user's file may raise anything
@@ -122,92 +142,26 @@ def _judged(job: Job) -> Outcome:
         return _raised(job, f"raises {type(error).__name__}: {_line(error)}")
 
 
-def _raised(job: Job, message: str) -> Outcome:
-    return outcome_of(job.rule, [Finding(message, severity=ERROR)])
+def _raised(job: Job, message: str, fix: str = "") -> Outcome:
+    return outcome_of(job.rule, [Finding(message, severity=ERROR, fix=fix)])
 
 
 def _line(error: Exception) -> str:
     return " ".join(str(error).split())[:500]
 
 
-def _in_a_fork(jobs: Sequence[Job], limit_s: float | None) -> Iterator[Outcome]:
-    """The outcomes of one worker: all of them, or those up to a crash or a hang, which is the last."""
-    read, write = os.pipe()
-    with warnings.catch_warnings():
-        # Python 3.12 warns of threads; the child starts none, and waits for none.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if not pid:
-        _work(jobs, read, write)
-    os.close(write)
-    ended = False
+def _backward_runs_in_a_fork() -> bool:
+    """Whether a fork can run a backward: not where a GPU is there and this process has run one (torch refuses it)."""
+
+    def backward(_: None) -> Outcome:
+        torch.ones((), requires_grad=True).backward()
+        return Outcome(OK)
+
+    worker = Worker([None], backward)
     try:
-        with os.fdopen(read, "rb", buffering=0) as answers:
-            lines = _Lines(answers.fileno())
-            for job in jobs:
-                limit = limit_s or LIMIT_S[job.rule.level]
-                line = lines.next(limit)
-                if line is None:
-                    hung = lines.open
-                    if hung:
-                        os.kill(pid, signal.SIGKILL)
-                    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                    ended = True
-                    yield _lost(job, f"hangs: no answer after {limit:.0f} s" if hung else _died(status))
-                    return
-                yield _outcome(json.loads(line))
+        return not isinstance(worker.answer(LIMIT_S[QUICK]), str)
     finally:
-        if not ended:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-
-
-def _work(jobs: Sequence[Job], read: int, write: int) -> None:
-    """The worker: an answer a line, then the end, without the parent's exit handlers."""
-    try:
-        os.close(read)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
-        faulthandler.disable()  # a crash is the parent's finding, not a dump on stderr
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        import torch
-
-        torch.set_num_threads(1)
-        for job in jobs:
-            os.write(write, json.dumps(asdict(judge(job))).encode() + b"\n")
-    finally:
-        os._exit(0)
-
-
-class _Lines:
-    """Lines of a pipe, each within a time limit. open: false after the other end has gone."""
-
-    def __init__(self, file: int) -> None:
-        self.file, self.rest, self.open = file, b"", True
-
-    def next(self, limit_s: float) -> bytes | None:
-        """The next line, or None where the time is over or the other end has gone."""
-        until = time.monotonic() + limit_s
-        while b"\n" not in self.rest:
-            ready, _, _ = select.select([self.file], [], [], max(0.0, until - time.monotonic()))
-            if not ready:
-                return None
-            more = os.read(self.file, 1 << 16)
-            if not more:
-                self.open = False
-                return None
-            self.rest += more
-        line, self.rest = self.rest.split(b"\n", 1)
-        return line
-
-
-def _died(status: int) -> str:
-    how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
-    return f"crashes: the process ended {how}"
-
-
-def _lost(job: Job, message: str) -> Outcome:
-    fix = "a Function must raise, never end or block the process; run it with --no-isolate under a debugger"
-    return outcome_of(job.rule, [Finding(message, severity=ERROR, fix=fix)])
+        worker.end()
 
 
 def _outcome(found: dict[str, Any]) -> Outcome:

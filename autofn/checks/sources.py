@@ -12,7 +12,7 @@ from typing import Any
 
 from ..registry import unknown
 
-# Modules made from a file that was named by its path.
+# Modules that somebody named.
 _LOADED: set[str] = set()
 
 
@@ -37,17 +37,15 @@ def is_source(text: str) -> bool:
 
 
 def fingerprint() -> str:
-    """A digest of the files that were loaded by `named` and of the modules beside the working folder."""
-    here = str(Path.cwd())
+    """A digest of the files that `named` has loaded, and of all modules below the working folder."""
+    here = Path.cwd()
     digest = hashlib.sha256()
     for name, module in sorted(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if (
-            file
-            and file.endswith(".py")
-            and (name in _LOADED or str(Path(file)).startswith(here))
-            and "site-packages" not in file
-        ):
+        if not file or not file.endswith(".py"):
+            continue
+        beside = Path(file).is_relative_to(here) and "site-packages" not in file
+        if beside or name in _LOADED:
             digest.update(f"{name}\n".encode() + Path(file).read_bytes())
     return digest.hexdigest()
 
@@ -57,6 +55,7 @@ def _module(place: str) -> ModuleType:
         return _file(Path(place))
     _see_the_working_folder()
     try:
+        _LOADED.add(place)
         return importlib.import_module(place)
     except ModuleNotFoundError as error:
         if error.name and place.startswith(error.name):

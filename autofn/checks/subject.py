@@ -230,20 +230,12 @@ def of_callable(
     device: str = "cpu",
     who: str = "",
 ) -> Subject:
-    """Anybody's Function (a torch.autograd.Function or any callable). Raises ValueError for what cannot be called.
-
-    What it marks dirty, if the intent names nothing, is read from its code.
-    """
-    from .tools.declared import dirtied
-
+    """Anybody's Function (a torch.autograd.Function or any callable). Raises ValueError for what cannot be called."""
     apply = callable_of(given)
     name = who or getattr(function_of(apply) or given, "__qualname__", "") or type(given).__name__
-    subject = Subject(
+    return Subject(
         name, apply, maker(make_inputs, device), reference and callable_of(reference), intent or Intent(), device=device
     )
-    if subject.intent.mutates:
-        return subject
-    return replace(subject, intent=replace(subject.intent, mutates=dirtied(subject)))
 
 
 def _as(t: Any, dtype: torch.dtype, device: str) -> Any:

@@ -11,9 +11,10 @@ import torch
 from torch.autograd.gradcheck import GradcheckError
 
 from ..compiled import replayable
-from .rule import Finding, Rule, Seen
+from .rule import WARNING, Finding, Rule, Seen
 from .subject import Inputs, Subject, leaves, positions
 from .tools.agreement import compare_gradients, compare_outputs
+from .tools.comparing import allowed, difference
 from .tools.point import Grads, Judging, Point, fresh, gradients, right_outputs, steady
 from .tools.refuting import against_the_forward
 
@@ -50,11 +51,13 @@ def value(subject: Subject) -> Iterator[Finding | Seen]:
 def gradient(subject: Subject) -> Iterator[Finding | Seen]:
     """The gradients are the derivatives: those of the reference, and the slopes of the forward itself.
 
-    A declared surrogate is held against the function whose gradient it is instead.
+    A declared surrogate is held against the function whose gradient it is instead, and where none is known to being
+    linear in grad_output alone.
     """
-    if subject.intent.surrogate and subject.intent.surrogate_of is None:
-        raise NotImplementedError("the gradient is declared a surrogate, of no function that is known")
     still = steady(subject)
+    if subject.intent.surrogate and subject.intent.surrogate_of is None:
+        yield from _linear(still)
+        return
     for seed, factor in itertools.product(SEEDS, (1.0, FACTOR)):
         found = list(_at_one_point(still, seed, factor))
         yield from found
@@ -77,6 +80,39 @@ def _at_one_point(subject: Subject, seed: int, factor: float) -> Iterator[Findin
         yield from compare_gradients(point, got, judging)
     if factor == 1 and not subject.intent.surrogate and subject.dtype == torch.float64:
         yield from _differences(replace(point, subject=replace(subject, reference=None), right=None), got)
+
+
+def _linear(subject: Subject) -> Iterator[Finding]:
+    """Whether a gradient scales and adds up with grad_output, as every vjp does; clipping is the known exception."""
+    inputs = subject.inputs()
+    outputs = subject.call(fresh(inputs))
+    if not any(out.requires_grad for out in outputs):
+        raise NotImplementedError("no output requires grad")
+    first, second = (subject.grad_outputs(outputs, seed) for seed in SEEDS)
+    both = tuple(None if a is None or b is None else a + b for a, b in zip(first, second, strict=True))
+    point = Point(subject, inputs, outputs, None, first)
+    one, other, whole = (gradients(replace(point, weights=weights)) for weights in (first, second, both))
+    large = _scaled_down(point, FACTOR)
+    for leaf, place in enumerate(positions(inputs)):
+        alone, rest, added = (_or_zero(grads[leaf], inputs[place]) for grads in (one, other, whole))
+        scaled = _or_zero(large[leaf], inputs[place])
+        yield from _not_linear(subject, place, (scaled, alone), f"for a grad_output {FACTOR:.0f} times as large")
+        yield from _not_linear(subject, place, (added, alone + rest), "for the sum of two grad_outputs")
+
+
+def _or_zero(grad: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor:
+    return torch.zeros_like(like) if grad is None else grad.detach()
+
+
+def _not_linear(
+    subject: Subject, place: int, compared: tuple[torch.Tensor, torch.Tensor], when: str
+) -> Iterator[Finding]:
+    got, want = compared
+    found = None if got.shape != want.shape else difference(got, want, *allowed(subject, want.dtype, want))
+    if found is not None:
+        message = f"the surrogate gradient is not linear in grad_output: {when} it is not that of its parts"
+        fix = "multiply grad_output by what the inputs and outputs give; clip gradients in the optimiser's step"
+        yield replace(found.finding(message, f"gradient of input {place}", fix), severity=WARNING)
 
 
 def _untracked(subject: Subject, inputs: Inputs) -> Finding:

@@ -68,7 +68,7 @@ def check_command(
     warnings_as_errors: Annotated[
         bool, typer.Option("--warnings-as-errors", help="Exit with 1 for a warning too.")
     ] = False,
-    isolate: Annotated[bool, typer.Option(help="Rules in a process of their own, or in this one.")] = True,
+    isolate: Annotated[bool, typer.Option(help="Rules in worker processes, or in this one.")] = True,
     json_file: JsonFile = None,
     junit_file: Annotated[
         Path | None, typer.Option("--junit", metavar="FILE", help="Also write the results as JUnit XML.")
@@ -97,7 +97,7 @@ def check_command(
     )  # fmt: skip
     commit = machine.commit()
     saving = resumable("check", commit, asked)
-    conditions = {**machine.conditions(device, 1), "run": saving.run, "commit": commit}
+    conditions = {**machine.conditions_apart(device, 1), "run": saving.run, "commit": commit}
     with progress_bar("check") as progress:
         for record in checks.records(work, conditions=conditions, done=saving.done, progress=progress, isolate=isolate):
             saving.journal.append([record])
@@ -160,12 +160,18 @@ def _work(
         raise ValueError(f"{own[0]} is yours: check it in a command of its own, without --variant and --dtype")
     if not inputs:
         raise ValueError(f"{own[0]}: --inputs pkg.module:make_inputs must say what makes its arguments")
-    subjects = [_own(name, inputs, reference, intended, device) for name in own]
+    subjects = [_own(name, who, inputs, reference, intended, device) for name, who in _called(own).items()]
     asked.append(sources.fingerprint())
     return [plan.with_suppressed(plan.of_subject(each, chosen), reasons) for each in subjects], asked
 
 
-def _own(name: str, inputs: str, reference: str | None, intended: dict[str, Any], device: str) -> Any:
+def _called(names: list[str]) -> dict[str, str]:
+    """What each is called in the results: its name alone, or all of it where two have one name."""
+    short = [name.rpartition(":")[2] for name in names]
+    return {name: end if short.count(end) == 1 else name for name, end in zip(names, short, strict=True)}
+
+
+def _own(name: str, who: str, inputs: str, reference: str | None, intended: dict[str, Any], device: str) -> Any:
     from ..checks import sources
     from ..checks.intent import Intent
     from ..checks.subject import callable_of, of_callable
@@ -177,7 +183,7 @@ def _own(name: str, inputs: str, reference: str | None, intended: dict[str, Any]
         reference=sources.named(reference) if reference else None,
         intent=Intent(**{**intended, "surrogate_of": surrogate_of}),
         device=device,
-        who=name.rpartition(":")[2],
+        who=who,
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
+import sys
 import time
 from datetime import UTC, datetime
 from functools import cache
@@ -82,6 +84,18 @@ def conditions(device: str, threads: int) -> dict[str, Any]:
         "allocator": "caching" if cuda else allocator(),
         "cache": "warm",
     }
+
+
+def conditions_apart(device: str, threads: int) -> dict[str, Any]:
+    """As `conditions`, asked in a process of its own where the answer needs CUDA: a process that has asked cannot fork
+    any that use it.
+    """
+    if device != "cuda":
+        return conditions(device, threads)
+    code = f"import json; from {__name__} import conditions; print(json.dumps(conditions({device!r}, {threads})))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def commit(folder: str | Path = ".") -> str:

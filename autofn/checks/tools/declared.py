@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import inspect
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from ..subject import Subject, function_of
 from . import watching
+
+
+def with_declared(subject: Subject) -> Subject:
+    """The subject, its intent with the arguments that its code marks dirty, unless the intent names some."""
+    if subject.intent.mutates:
+        return subject
+    return replace(subject, intent=replace(subject.intent, mutates=dirtied(subject)))
 
 
 def dirtied(subject: Subject) -> tuple[int, ...]:
@@ -19,7 +27,10 @@ def dirtied(subject: Subject) -> tuple[int, ...]:
     function: Any = function_of(subject.apply)
     if function is None or not any(_names_mark_dirty(each) for each in (function.forward, function.setup_context)):
         return ()
-    passed = watching.copies(subject.inputs())
+    try:
+        passed = watching.copies(subject.inputs())
+    except Exception:  # a user's make_inputs may raise anything: the rules tell it
+        return ()
     # What was marked before the forward raised still counts; that it raises is found by the rules.
     with watching.marks() as marked, suppress(Exception):
         watching.outputs_of(subject, passed)
