@@ -14,7 +14,7 @@ from typing import Any
 from .asv import PHASES, WORKLOADS
 from .measure import isolated, run
 from .measure.lockstep import Effort
-from .measure.processes import START_S, Build, Processes, Seat
+from .measure.processes import START_S, Build, Processes, describing
 from .measure.rows import Arm, Group
 from .records import ASV_JOURNAL, ASV_RESULTS, Journal, Record
 from .registry import COMPILED
@@ -75,7 +75,7 @@ def _measure(
 ) -> str:
     """Measures what the journal lacks. Returns why cases that are not in it are not there."""
     with Processes() as processes:
-        known = processes.server(Seat(build)).ask({"do": "describe", "function": function}, START_S)
+        known = processes.server(describing(build)).ask({"do": "describe", "function": function}, START_S)
         if not known:
             return f"this commit has no Function {function}"
         if known["version"] != version:

@@ -66,6 +66,7 @@ class Worker:
     pid: int
     parent: Channel
     ended: int | None = None
+    _waiting: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def ask(self, what: str, timeout_s: float, **arguments: Any) -> Message:
         """The answer to a message. Raises ArmError where the arm failed, crashed or hangs, UnavailableError for n/a."""
@@ -86,14 +87,18 @@ class Worker:
 
     def status(self) -> int:
         """The exit status, negative for a signal; waits for the end. A process can be waited for only once."""
-        if self.ended is None:
-            self.ended = self.parent.ask({"do": "wait", "pid": self.pid}, ANSWER_S)["status"]
-        status: int = self.ended
-        return status
+        with self._waiting:
+            if self.ended is None:
+                self.ended = self.parent.ask({"do": "wait", "pid": self.pid}, ANSWER_S)["status"]
+            status: int = self.ended
+            return status
 
     def end(self) -> None:
-        """Closes the connection, at which the process ends, and waits until it has."""
+        """Closes the connection, ends the process, which may be compiling, and waits until it has ended."""
         self.channel.close()
+        if self.ended is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
         with suppress(LostError, HangError):
             self.status()
 
@@ -168,7 +173,8 @@ class Processes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for server in self.servers.values():
+        # A list: an interrupted thread may still be starting one.
+        for server in list(self.servers.values()):
             server.end()
         self.servers.clear()
         self._listener.close()
@@ -185,7 +191,7 @@ class Processes:
             if seat in self.servers and self.servers[seat].process.poll() is not None:
                 self.servers.pop(seat).end()
             if seat not in self.servers:
-                self.servers[seat] = self._start(seat.build)
+                self.servers[seat] = self._start(seat)
             server = self.servers[seat]
             if compiler and not server.ready:
                 with _as_arm_error():
@@ -193,14 +199,14 @@ class Processes:
                 server.ready = True
         return server.channel
 
-    def _start(self, build: Build) -> Server:
-        name = self._unique("server")
+    def _start(self, seat: Seat) -> Server:
+        build, name = seat.build, self._unique("server")
         script = Path(__file__).parents[1] / "harness.py"
         # -P: the script's folder must not come before the build's packages. A session of its own: Ctrl-C reaches
         # the coordinator alone, which then ends all of them.
         process = subprocess.Popen(
             [build.python, "-P", str(script), "measure.worker", "serve", str(self._path), name, build.package],
-            env=build.variables(),
+            env={**build.variables(), **_hidden(seat)},
             stdin=subprocess.DEVNULL,
             stdout=2,
             start_new_session=True,
@@ -226,6 +232,16 @@ class Processes:
 
     def _unique(self, name: str) -> str:
         return f"{name} #{next(self._count)}"
+
+
+def _hidden(seat: Seat) -> dict[str, str]:
+    """Arms on the CPU see no GPU: where there is one, the forks of a process that has run a backward can run none."""
+    return {"CUDA_VISIBLE_DEVICES": ""} if seat.device == "cpu" else {}
+
+
+def describing(build: Build) -> Seat:
+    """The seat of a server that can be asked what there is on every device of this machine."""
+    return Seat(build, device="cuda" if Path("/dev/nvidia0").exists() else "cpu")
 
 
 def _is_warmed(seat: Seat) -> bool:

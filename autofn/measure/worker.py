@@ -95,9 +95,11 @@ def _in_a_fork(function: Callable[[], Message]) -> Message:
     read, write = os.pipe()
     pid = os.fork()
     if not pid:
-        with os.fdopen(write, "w") as file:
-            json.dump(function(), file)
-        os._exit(0)
+        try:
+            with os.fdopen(write, "w") as file:
+                json.dump(function(), file)
+        finally:
+            os._exit(0)
     os.close(write)
     with os.fdopen(read) as answer:
         text = answer.read()
@@ -149,8 +151,11 @@ def _return_freed_pages() -> None:
 
 
 def _wait(pid: int) -> int:
-    """The exit status of a child, negative for a signal."""
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    """The exit status of a child, negative for a signal; 0 for one that has been waited for."""
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:
+        return 0
 
 
 def _fork(channel: Channel, message: Message, role: type[Role], *state: Any) -> None:
