@@ -124,7 +124,7 @@ def _not_the_same(subject: Subject, which: str, near: bool) -> Finding:
             f"the {which} backward of one graph gives gradients that differ from the first in their last bits",
             observed="other bits",
             expected="the same bits",
-            fix="add up in an order of its own, not in that in which threads end",
+            fix="add up in a fixed order, not in that in which threads end",
             severity=WARNING,
         )
     return Finding(

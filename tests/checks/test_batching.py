@@ -62,6 +62,15 @@ WRONG = {
         apply(x.movedim(in_dims[0], 0), y.movedim(in_dims[1], 0)),
         0,
     ),
+    "one dimension for all": lambda apply, info, in_dims, x, y: (
+        apply(
+            *(
+                at_front(t, dim if dim is None or in_dims[0] is None else in_dims[0], info.batch_size)
+                for t, dim in zip((x, y), in_dims, strict=True)
+            )
+        ),
+        0,
+    ),
     "out_dims wrong": lambda apply, info, in_dims, x, y: (right(apply, info, in_dims, x, y)[0], 1),
     "detached": lambda apply, info, in_dims, x, y: right(apply, info, in_dims, x.detach(), y.detach()),
     "the order lost": lambda apply, info, in_dims, x, y: (right(apply, info, in_dims, x, y)[0].flip(0), 0),

@@ -62,10 +62,26 @@ def test_the_fault_of_the_corpus_is_an_error():
     assert "torch.func.grad" in found.message
 
 
-def test_a_surrogate_that_is_lost_is_an_error():
-    planted = function(lambda x: x.round(), lambda ctx, g: g, setup_context=lambda ctx, inputs, output: None)
-    (found,) = findings("compile-values", planted, one, surrogate=True)
+SURROGATES = {
+    "straight through": (lambda x: x.round(), lambda ctx, g: g),
+    "reversed": (lambda x: x.view_as(x), lambda ctx, g: -g),
+}
+
+
+@pytest.mark.parametrize("name", SURROGATES)
+@pytest.mark.parametrize(("declared", "severity"), [(True, "info"), (False, "error")])
+def test_a_surrogate_that_is_lost_is_told_and_an_error_only_where_it_is_not_declared(name, declared, severity):
+    forward, backward = SURROGATES[name]
+    planted = function(forward, backward, setup_context=lambda ctx, inputs, output: None)
+    (found,) = findings("compile-values", planted, one, surrogate=declared)
+    assert found.severity == severity
     assert "torch.func.grad for the given inputs" in found.message
+    assert "PyTorch's derivative" in found.message
+
+
+def test_a_declared_surrogate_wrong_in_plain_compiled_code_is_still_an_error():
+    planted = function(lambda ctx, x: x.round(), lambda ctx, g: unlike_eager(g))
+    assert {each.severity for each in findings("compile-values", planted, one, surrogate=True)} == {"error"}
 
 
 def test_another_subgradient_at_a_corner_is_only_told():

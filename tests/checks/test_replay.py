@@ -84,6 +84,20 @@ def test_an_accumulator_on_ctx_is_impure():
     assert findings("impure-backward", square(backward), one)
 
 
+def test_gradients_that_differ_by_rounding_are_a_warning():
+    def backward(ctx, g):
+        ctx.n = getattr(ctx, "n", 0) + 1
+        return right(ctx, g) * (1 + ctx.n * 2.0**-52)
+
+    (found,) = findings("impure-backward", square(backward), one)
+    assert found.severity == "warning"
+    assert not findings("retain-graph", square(backward), one)
+
+
+def test_a_write_into_grad_output_does_not_make_a_retained_graph_wrong():
+    assert not findings("retain-graph", square(lambda ctx, g: g.mul_(2) * ctx.saved_tensors[0]), one)
+
+
 def test_a_write_into_grad_output_is_named_even_where_the_values_stay():
     def backward(ctx, g):
         return g.mul_(1) * 2 * ctx.saved_tensors[0]

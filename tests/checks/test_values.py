@@ -169,10 +169,29 @@ def rounding(ctx, x):
 def test_a_surrogate_is_right_where_it_is_declared():
     straight = function(rounding, lambda ctx, g: g)
     assert findings("gradient", straight, one)
-    assert outcome("gradient", straight, one, surrogate=True).status == "n/a"
+    assert not findings("gradient", straight, one, surrogate=True)
     assert not findings("gradient", straight, one, surrogate=True, surrogate_of=lambda x: x)
     twice = function(rounding, lambda ctx, g: 2 * g)
     assert findings("gradient", twice, one, surrogate=True, surrogate_of=lambda x: x)
+
+
+NOT_LINEAR = {
+    "its sign": lambda ctx, g: g.sign(),
+    "clipped": lambda ctx, g: g.clamp(-0.5, 0.5),
+    "a constant added": lambda ctx, g: g + 1,
+    "without grad_output": lambda ctx, g: torch.ones_like(g),
+}
+
+
+@pytest.mark.parametrize("fault", NOT_LINEAR)
+def test_a_surrogate_that_is_not_linear_in_grad_output_is_a_warning(fault):
+    found = findings("gradient", function(rounding, NOT_LINEAR[fault]), one, surrogate=True)
+    assert {(each.severity, each.where) for each in found} == {("warning", "gradient of input 0")}
+
+
+@pytest.mark.parametrize("factor", [-3.0, 0.0])
+def test_a_reversed_or_a_zero_surrogate_is_linear(factor):
+    assert not findings("gradient", function(rounding, lambda ctx, g: factor * g), one, surrogate=True)
 
 
 def test_a_function_that_writes_to_its_input_is_called_with_copies():
