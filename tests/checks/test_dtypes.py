@@ -281,6 +281,53 @@ def test_an_output_that_says_inf_for_huge_values_is_told_as_a_fact():
     assert {each.severity for each in found.findings} == {"info"}
 
 
+def root_mean_square(x):
+    return x.square().mean(-1).sqrt()
+
+
+def of_root_mean_square(g, x):
+    return g[:, None] * x / x.float().square().mean(-1, keepdim=True).sqrt().to(x.dtype) / x.shape[-1]
+
+
+def test_an_output_no_larger_than_its_inputs_must_not_overflow():
+    planted = function(root_mean_square, of_root_mean_square)
+    for reference, severity in ((wide(root_mean_square), "error"), (None, "warning")):
+        found = outcome("overflow", planted, reference=reference).findings
+        assert severity in {each.severity for each in found if each.where == "output 0"}
+    right = function(wide(root_mean_square), of_root_mean_square)
+    for reference in (wide(root_mean_square), None):
+        assert outcome("overflow", right, reference=reference).findings == ()
+
+
+def test_an_output_that_overflows_needs_no_reference_to_be_told():
+    forward, backward, _ = OVERFLOWING["naive logsumexp"]
+    found = outcome("overflow", function(forward, backward))
+    assert ("output 0", "warning") in {(each.where, each.severity) for each in found.findings}
+    assert outcome("overflow", function(lambda x: x.logsumexp(-1), backward)).findings == ()
+
+
+def mean_square_backward(g, x):
+    return g * x * (2 / x.numel())
+
+
+def test_a_sum_divided_by_the_number_at_its_end_overflows_over_thousands():
+    planted = function(lambda x: x.square().sum() / x.numel(), mean_square_backward)
+    for reference, severity in ((lambda x: x.square().mean(), "error"), (None, "warning")):
+        (found,) = outcome("overflow", planted, reference=reference).findings
+        assert (found.where, found.severity) == ("output 0", severity)
+        assert "a sum overflows" in found.message
+    for right in (lambda x: x.square().mean(), lambda x: (x.square() / x.numel()).sum()):
+        for reference in (lambda x: x.square().mean(), None):
+            assert outcome("overflow", function(right, mean_square_backward), reference=reference).findings == ()
+
+
+def test_what_grows_with_the_size_may_leave_the_range():
+    norm = function(lambda x: x.square().sum().sqrt(), lambda g, x: g * x / x.float().norm().to(x.dtype))
+    for reference in (lambda x: torch.linalg.vector_norm(x), None):
+        found = outcome("overflow", norm, reference=reference).findings
+        assert [each for each in found if "a sum overflows" in each.message] == []
+
+
 def over_norm(epsilon):
     """x over its norm and an epsilon: in float16, 1e-8 is 0."""
 
