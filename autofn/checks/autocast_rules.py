@@ -137,7 +137,9 @@ def _watched(
     casting = torch.autocast(function.subject.device, dtype=dtype, enabled=dtype is not None, cache_enabled=False)
     with seeded(), around[0], casting:
         outputs = function(*tracked)
-    chosen = [(out, w.to(out.dtype)) for out, w in zip(outputs, function.weights, strict=True) if out.requires_grad]
+    # Copies: some backwards write to their grad_output.
+    pairs = zip(outputs, function.weights, strict=True)
+    chosen = [(out, w.to(out.dtype, copy=True)) for out, w in pairs if out.requires_grad]
     outs, weights = zip(*chosen, strict=True)
     with seeded(), around[1]:
         grads = torch.autograd.grad(outs, tracked, weights, allow_unused=True)

@@ -179,11 +179,13 @@ def is_generator_state(value: Any) -> bool:
 
 
 def _place(t: torch.Tensor) -> tuple[int, int]:
-    """A tensor that has no memory of its own (sparse, a subclass) is known by itself."""
+    """A tensor that has no memory of its own (sparse, a subclass) is known by itself. An expanded one repeats its."""
+    shown = t.numel() * t.element_size()
     try:
-        return t.untyped_storage().data_ptr() or id(t), t.numel() * t.element_size()
+        address, whole = t.untyped_storage().data_ptr(), t.untyped_storage().nbytes()
     except (RuntimeError, NotImplementedError):
-        return id(t), t.numel() * t.element_size()
+        return id(t), shown
+    return (address, min(shown, whole)) if address else (id(t), shown)
 
 
 def _held(value: Any) -> Iterator[tuple[str, Any]]:

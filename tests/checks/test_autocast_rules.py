@@ -99,6 +99,11 @@ def test_a_backward_that_computes_in_float32_passes():
     assert findings("autocast", function(forward, widened), pair) == ()
 
 
+def test_a_backward_that_writes_to_grad_output_does_not_change_what_it_is_compared_with():
+    planted = function(lambda ctx, x, w: x + w[:, 0], lambda ctx, g: (g.mul_(2), None))
+    assert findings("autocast", planted, pair) == ()
+
+
 def test_a_function_that_takes_no_float32_is_not_judged():
     def only_float64(x, w):
         if x.dtype != torch.float64:

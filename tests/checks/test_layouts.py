@@ -240,8 +240,10 @@ def test_a_function_that_draws_is_judged_by_its_grad_output_only():
         def backward(ctx, g):
             return g * ctx.saved_tensors[0]
 
+    for declared in (True, False):
+        assert outcome("input-layout", Dropout, reference=None, random=declared).status == "n/a"
+        assert outcome("grad-output-layout", Dropout, reference=forward, random=declared).status == "ok"
     assert outcome("input-layout", Dropout, reference=forward, random=True).status == "n/a"
-    assert outcome("grad-output-layout", Dropout, reference=forward, random=True).status == "ok"
 
 
 def test_an_input_that_is_written_to_by_declaration_passes():

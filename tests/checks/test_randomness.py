@@ -9,11 +9,26 @@ import torch
 from faulty import findings as of_fault
 from planted.written import findings, function, messages, normal
 
+from autofn.checks.tools.passes import keeping_the_generators, reseed
+
 RULES = ("determinism", "randomness")
 
 
 def one(dtype=torch.float64):
     return (normal(64, dtype=dtype),)
+
+
+def seeded_and_raising():
+    reseed(5)
+    raise ZeroDivisionError
+
+
+def test_the_generators_are_as_before_where_something_raises_too():
+    before = torch.get_rng_state(), random.getstate(), str(numpy.random.get_state())
+    with pytest.raises(ZeroDivisionError), keeping_the_generators():
+        seeded_and_raising()
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert before[1:] == (random.getstate(), str(numpy.random.get_state()))
 
 
 def dropout(draw, again):

@@ -320,6 +320,16 @@ def test_a_forward_that_saves_something_else_each_time_breaks_checkpointing():
     assert "checkpoint(use_reentrant=False)" in messages("saved-hooks", planted, one)[0]
 
 
+def test_an_expanded_tensor_on_ctx_counts_the_memory_that_it_has():
+    def keep(ctx, x, y):
+        saved(ctx, x, y)
+        ctx.mean = y.detach().mean().expand(5)
+
+    (found,) = findings("ctx-tensor", keeping(keep, from_saved), one)
+    assert found.severity == "warning"
+    assert "(8 bytes)" in found.observed
+
+
 @pytest.mark.parametrize(
     ("name", "rule_id"),
     [

@@ -105,10 +105,12 @@ def keeping_the_generators() -> Iterator[None]:
     import numpy
 
     states = random.getstate(), numpy.random.get_state()
-    with torch.random.fork_rng(devices=[]):
-        yield
-    random.setstate(states[0])
-    numpy.random.set_state(states[1])
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        random.setstate(states[0])
+        numpy.random.set_state(states[1])
 
 
 def reseed(seed: int) -> None:

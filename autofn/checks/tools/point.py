@@ -113,7 +113,7 @@ def gradients(point: Point) -> Grads:
     wanted = leaves(inputs)
     if not chosen or not wanted:
         return tuple(None for _ in wanted)
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(BACKWARD_SEED)
         return torch.autograd.grad(*_columns(chosen, wanted), allow_unused=True)
 
@@ -157,14 +157,14 @@ def _columns(chosen: list[tuple[torch.Tensor, torch.Tensor]], wanted: Outputs) -
 
 
 def _repeats(subject: Subject) -> bool:
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         first, second = (subject.call(subject.inputs()) for _ in range(2))
     return same_bits(first, second)
 
 
 def _seeded(apply: Callable[..., Any]) -> Callable[..., Any]:
     def seeded(*arguments: Any) -> Any:
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[]):
             torch.manual_seed(FORWARD_SEED)
             return apply(*arguments)
 
