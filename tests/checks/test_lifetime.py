@@ -1,6 +1,7 @@
 """Memory goes with the last reference, with the backward, and does not grow."""
 
 import functools
+import itertools
 import types
 
 import pytest
@@ -113,6 +114,20 @@ def test_a_cache_for_each_shape_is_no_leak():
     table = functools.lru_cache(4)(lambda n: torch.ones(n, dtype=torch.float64))
     planted = function(lambda ctx, x: x * table(len(x)), lambda ctx, g: g * table(len(g)))
     assert not findings("leak", planted, one)
+
+
+@pytest.mark.parametrize(("bound", "leaks"), [(100, False), (10_000, True)])
+def test_a_cache_with_a_new_key_at_every_call_leaks_where_it_has_no_bound(bound, leaks):
+    keys, cache = itertools.count(), {}
+
+    def keep(ctx, x, y):
+        ctx.save_for_backward(y)
+        cache[next(keys)] = y.detach().clone()
+        if len(cache) > bound:
+            del cache[min(cache)]
+
+    found = findings("leak", exp(keep), one)
+    assert any(each.severity == "error" for each in found) == leaks
 
 
 def test_the_last_calls_tensor_in_a_global_is_a_warning():
