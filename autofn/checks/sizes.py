@@ -67,7 +67,8 @@ def _at_sizes(subject: Subject, sizes: tuple[int, ...], budget: Budget) -> Itera
     still, judged, slow = steady(subject), False, set()
     given = need_right_as_given(still)
     spent = 0.0
-    for new, old in itertools.product(sizes, sizes_of(given)[:DIMENSIONS]):
+    changeable = [old for old in sizes_of(given) if old != 1 or _is_a_batch_of_one(given)]
+    for new, old in itertools.product(sizes, changeable[:DIMENSIONS]):
         left_out = new > SMALL and (old in slow or spent > budget.all_s)
         other = None if left_out else _resized(still, given, (old, new), budget.elements)
         if other is None:
@@ -87,6 +88,11 @@ def _at_sizes(subject: Subject, sizes: tuple[int, ...], budget: Budget) -> Itera
 
 
 UNEVEN_FIX = "mask the last, incomplete block; compute offsets in int64"
+
+
+def _is_a_batch_of_one(given: Inputs) -> bool:
+    """Whether size 1 is only that of first dimensions: elsewhere, as in a column, it is part of what is meant."""
+    return not any(1 in t.shape[1:] for t in tensors_of(given))
 
 
 def _blame_the_size(subject: Subject, given: Inputs, old: int) -> None:

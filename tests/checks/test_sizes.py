@@ -66,6 +66,22 @@ def test_a_forward_wrong_at_some_sizes_is_found():
     assert found.where == "output 0"
 
 
+def column(dtype=torch.float64):
+    return (normal(6, 1, dtype=dtype),)
+
+
+def row(dtype=torch.float64):
+    return (normal(1, 4, dtype=dtype),)
+
+
+def test_a_column_stays_one_and_a_batch_of_one_does_not():
+    first_column = square(lambda grad: torch.where(torch.arange(grad.shape[-1]) < 1, grad, 0))
+    first_row = square(lambda grad: torch.where(torch.arange(grad.shape[0])[:, None] < 1, grad, 0))
+    for reference in (None, lambda x: x * x):
+        assert not findings("other-sizes", first_column, column, reference)
+        assert findings("other-sizes", first_row, row, reference)
+
+
 def test_sizes_that_the_forward_refuses_are_not_judged():
     def forward(ctx, x):
         if x.shape != (6, 4):
