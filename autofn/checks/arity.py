@@ -12,6 +12,7 @@ from .rule import INFO, Finding, Rule
 from .subject import Inputs, Subject, exact, positions
 from .tools import watching
 from .tools.comparing import same_bits
+from .tools.pure import seeded
 from .tools.watching import Backward
 
 # The engine's words; it counts from 1. Which arguments were tensors is not to be read from a node.
@@ -111,7 +112,7 @@ def dependent(subject: Subject) -> set[int]:
     """The inputs that require grad on which the outputs depend, by the reference's gradient or by trying."""
     if subject.truth is not None:
         inputs = exact(subject.inputs())
-        with watching.seeded():
+        with seeded():
             grads = subject.gradients(inputs, apply=subject.truth)
         return {
             place for place, grad in zip(positions(inputs), grads, strict=True) if grad is not None and bool(grad.any())
@@ -128,7 +129,7 @@ def moves(subject: Subject, place: int) -> bool:
 def _values(subject: Subject, place: int, step: float) -> list[torch.Tensor]:
     """The outputs that require grad, or the floating ones where none does."""
     inputs = watching.moved(subject.inputs(), [place], step)
-    with watching.seeded():
+    with seeded():
         outputs = watching.tensors(subject.call(inputs))
     tracked = [out for out in outputs if out.requires_grad]
     return [out.detach() for out in tracked or outputs if out.is_floating_point() or out.is_complex()]

@@ -13,6 +13,7 @@ from .rule import INFO, WARNING, Finding, Rule
 from .subject import Subject, positions
 from .tools import watching
 from .tools.comparing import allowed, difference
+from .tools.pure import seeded
 from .tools.watching import Backward, Operation, Operations
 
 
@@ -125,7 +126,7 @@ def _work(subject: Subject, kept: Iterable[int]) -> list[Work]:
         with watching.operations() as operations:
             yield _Noted(operations, node.saved_tensors)
 
-    with watching.seeded():
+    with seeded():
         outputs = subject.call(inputs)
         ends = watching.storages((*watching.tensors(inputs), *watching.tensors(outputs)))
         with watching.backwards(recorded) as calls:

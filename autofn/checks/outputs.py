@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from .rule import INFO, Finding, Rule
-from .subject import Subject, exact, leaves, positions
+from .subject import Subject, differentiable, exact, leaves, positions
 from .tools import watching
 from .tools.comparing import allowed, difference, same_bits
+from .tools.pure import seeded
 
 Grads = Mapping[int, torch.Tensor]
 
@@ -39,11 +40,7 @@ HANDLE_NONE = "after ctx.set_materialize_grads(False) each grad_output may be No
 
 
 def _tracked(subject: Subject) -> list[int]:
-    return [place for place, out in enumerate(subject.call(subject.inputs())) if _has_gradient(out)]
-
-
-def _has_gradient(out: Any) -> bool:
-    return isinstance(out, torch.Tensor) and out.requires_grad
+    return [place for place, out in enumerate(subject.call(subject.inputs())) if differentiable(out)]
 
 
 def _told(used: Iterable[int]) -> str:
@@ -57,7 +54,7 @@ def _unused(tracked: list[int], used: tuple[int, ...]) -> str:
 def _gradients(subject: Subject, used: Iterable[int], zeros: Iterable[int] = ()) -> Grads:
     """The gradients when the loss is a weighted sum of some outputs, and has zero as the gradient of others."""
     inputs = subject.inputs()
-    with watching.seeded():
+    with seeded():
         outputs = subject.call(inputs)
         weights = subject.grad_outputs(outputs)
         chosen = [(outputs[place], weights[place]) for place in used]
@@ -108,7 +105,7 @@ def none_grad(subject: Subject) -> Iterator[Finding]:
 
 def _blocked_gradients(subject: Subject, blocked: tuple[int, ...]) -> Grads:
     inputs = subject.inputs()
-    with watching.seeded():
+    with seeded():
         outputs = subject.call(inputs)
         weights = subject.grad_outputs(outputs)
         chosen = [
@@ -126,7 +123,7 @@ def non_differentiable_output(subject: Subject) -> Iterator[Finding]:
     watching.need_a_backward(subject)
     if subject.intent.surrogate:
         raise NotImplementedError("the gradient is declared a surrogate: what depends on what is the author's choice")
-    with watching.marks() as marked, watching.seeded():
+    with watching.marks() as marked, seeded():
         outputs = watching.tensors(subject.call(subject.inputs()))
     slopes = _slopes(subject, len(outputs))
     for place, out in enumerate(outputs):
@@ -172,7 +169,7 @@ def _requires_grad_in_reference(subject: Subject, place: int) -> bool:
 def _uses(subject: Subject, place: int) -> bool:
     """Whether any gradient is other than zero when this output alone has a grad_output that is not zero."""
     inputs = subject.inputs()
-    with watching.seeded():
+    with seeded():
         outputs = watching.tensors(subject.call(inputs))
         weights = subject.grad_outputs(outputs)
         chosen = [
@@ -201,13 +198,13 @@ def _slopes(subject: Subject, count: int) -> dict[int, bool]:
 
 def _forward(subject: Subject, step: float) -> list[torch.Tensor]:
     inputs = watching.moved(subject.inputs(), positions(subject.inputs()), step)
-    with watching.seeded():
+    with seeded():
         return [out.detach() for out in watching.tensors(subject.call(inputs))]
 
 
 def _slopes_of_reference(subject: Subject, count: int) -> dict[int, bool]:
     inputs = exact(subject.inputs())
-    with watching.seeded():
+    with seeded():
         outputs = watching.tensors(subject.call(inputs, subject.reference))
     if len(outputs) != count:
         return {}

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .rule import ERROR, INFO, WARNING, Finding, Rule
-from .subject import Inputs, Subject
+from .subject import Inputs, Subject, differentiable
 from .tools import watching
 from .tools.comparing import same_bits
 
@@ -58,17 +58,13 @@ def output_views(subject: Subject) -> Iterator[Finding]:
     watching.need_a_forward(subject)
     outputs = Call.of(subject).outputs
     count = len(outputs)
-    floating = [place for place, out in enumerate(outputs) if _has_gradient(out)]
+    floating = [place for place, out in enumerate(outputs) if differentiable(out)]
     for place in floating:
         yield from _of_inputs(subject, place)
         for other in range(count):
             if other != place:
                 yield from _of_outputs(subject, place, other)
     yield from _of_calls(subject)
-
-
-def _has_gradient(out: Any) -> bool:
-    return isinstance(out, torch.Tensor) and out.requires_grad
 
 
 def _of_inputs(subject: Subject, place: int) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from ...case import as_tuple
 from ...compiled import forget
 from ..subject import Inputs, Subject, custom_nodes, function_of, positions
+from .pure import seeded
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -252,14 +253,6 @@ def subsets(places: list[int]) -> list[tuple[int, ...]]:
     """The proper subsets to try, the smaller first; none is empty."""
     sizes = range(1, len(places)) if len(places) <= ALL_SUBSETS else (1, len(places) - 1)
     return [chosen for size in sizes for chosen in combinations(places, size)]
-
-
-@contextmanager
-def seeded(seed: int = 0) -> Iterator[None]:
-    """The random state set, and put back after: a random Function draws the same each time."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
 
 
 def gradients(subject: Subject, inputs: Inputs, **options: Any) -> Mapping[int, torch.Tensor | None]:
