@@ -6,6 +6,7 @@ from faulty import findings as of_fault
 from planted.written import findings, function, messages, normal, outcome
 
 from autofn.checks.subject import of_callable
+from autofn.checks.tools.declared import with_declared
 
 RULES = ["mutated-input", "mark-dirty", "mutated-grad-output", "mutated-saved"]
 
@@ -104,8 +105,8 @@ def test_a_forward_that_declares_its_write_is_right():
 
 
 def test_what_the_code_marks_dirty_need_not_be_declared_again():
-    assert of_callable(function(marked, twice), one).intent.mutates == (0,)
-    assert of_callable(function(double, twice), one).intent.mutates == ()
+    assert with_declared(of_callable(function(marked, twice), one)).intent.mutates == (0,)
+    assert with_declared(of_callable(function(double, twice), one)).intent.mutates == ()
 
 
 def test_a_scratch_copy_is_right():
