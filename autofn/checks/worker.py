@@ -8,6 +8,7 @@ import os
 import resource
 import select
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -88,12 +89,21 @@ def _work(jobs: Sequence[Any], judge: Callable[[Any], Outcome], read: int, write
         import torch
 
         torch.set_num_threads(1)
+        _compile_here()
         with os.fdopen(write, "wb") as answers:
             for job in jobs:
                 answers.write(json.dumps(asdict(judge(job))).encode() + b"\n")
                 answers.flush()
     finally:
         os._exit(0)
+
+
+def _compile_here() -> None:
+    """Inductor compiles in this process: what it has started in the parent, and would wait for, is not in a fork."""
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+    config = sys.modules.get("torch._inductor.config")
+    if config is not None:
+        config.compile_threads = 1  # type: ignore[attr-defined]
 
 
 def _died(status: int) -> str:
