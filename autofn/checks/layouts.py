@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .rule import ERROR, INFO, Finding, Rule
+from .rule import ERROR, INFO, WARNING, Finding, Rule
 from .subject import Inputs, Subject
 from .tools.attempt import Grads, Raised, Result, attempt, copies, disagreement, weights_of
 from .tools.comparing import same_bits
@@ -160,7 +160,9 @@ def _told(who: str, failures: list[_Failure], fix: str) -> Iterator[Finding]:
             yield Finding(message, who, seen.observed, seen.expected, seen.error, fix, ERROR)
         elif kind == "crash":
             message = f"raises where it is {names}, works for a packed copy of the same values"
-            yield Finding(message, who, first.told, fix=fix)
+            # In the forward it is seen at once, and before training has begun.
+            in_forward = all(each.told.endswith("in the forward") for each in those)
+            yield Finding(message, who, first.told, fix=fix, severity=WARNING if in_forward else ERROR)
         else:
             yield Finding(f"refused where it is {names}", who, first.told, fix=fix, severity=INFO)
 

@@ -167,7 +167,9 @@ def fill_like(x, values):
 def test_a_forward_that_ignores_the_strides_of_its_input_is_found(forward, reference):
     planted = function(forward, lambda g, x: g * x.cos())
     found = outcome("input-layout", planted, reference=reference)
-    assert found.status == "failed"
+    # A forward that raises is seen at once; one that is silently wrong is not.
+    loud = forward is FORWARDS_WRONG["view"]
+    assert found.findings[0].severity == ("warning" if loud else "error")
     assert found.findings[0].where == "input 0"
 
 
