@@ -46,7 +46,7 @@ def test_a_new_folder_is_listed_checked_measured_traced_and_reported(repository)
 
     out = run(repository, "check", NAME)
     assert f"│ {NAME} │ native" in out
-    assert ", 0 findings" in out
+    assert " 0 errors, 0 warnings" in out
 
     out = run(repository, "bench", NAME, "--budget", "0.01", "-w", "tiny", "--phase", "backward")
     assert f"{NAME} tiny float32" in out
