@@ -10,6 +10,7 @@ mutants.md: which rules found each mutant, and which mutants live.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -389,6 +390,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
+    importlib.import_module("torch._dynamo")  # once here, not in every worker
     mutants = []
     for function in chosen.functions:
         for mutation in MUTATIONS:
