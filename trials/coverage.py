@@ -41,6 +41,7 @@ def main() -> None:
     found = {
         "commit": machine.commit(),
         "machine": machine.conditions("cpu", 1),
+        "further": FURTHER,
         "cells": len(cells),
         "covered": sum(cell["covered"] for cell in cells),
         "covered_by_one_process": sum(cell["covered_by_one_process"] for cell in cells),

@@ -16,8 +16,6 @@ from typing import Any
 
 from autofn.records import write_atomically
 
-from .coverage import FURTHER
-
 DIFFERENT = ("faster", "slower")
 TRUTH = {"same": "identical arms", "slower_5": "planted 5 % slower", "slower_2": "planted 2 % slower"}
 
@@ -91,8 +89,8 @@ def _coverage(found: Mapping[str, Any]) -> Iterator[str]:
     cells = found["cells"]
     yield from ("", "## Coverage of 95 % intervals", "")
     yield (
-        f"{found['covered']} of {cells} cells hold the median of {FURTHER} further interpreters; intervals from one "
-        f"process alone hold it in {found['covered_by_one_process']}."
+        f"{found['covered']} of {cells} cells hold the median of {found['further']} further interpreters; intervals "
+        f"from one process alone hold it in {found['covered_by_one_process']}."
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -95,10 +95,6 @@ class Subject:
     def truth(self) -> Callable[..., Any] | None:
         """What the gradient is held against: the surrogate where one is declared, else the reference."""
         return self.intent.surrogate_of if self.intent.surrogate else self.reference
-
-    def with_inputs(self, make: Make, workload: str) -> Subject:
-        """The same Function with other arguments."""
-        return replace(self, make=make, workload=workload)
 
 
 def _there(outputs: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
