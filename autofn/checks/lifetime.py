@@ -12,9 +12,9 @@ import torch
 
 from ..measure.counters import counter
 from .rule import WARNING, Finding, Rule
-from .saving import is_generator_state, kept_on, need_a_function, own_nodes
 from .subject import Subject
 from .tools.alive import described, gradients, new_nodes, new_tensors, only_new_objects, without_gradients
+from .tools.holding import is_generator_state, kept_on, need_a_function, own_nodes
 from .tools.passes import Pass, forward, keeping_the_generators, named_tensors, working
 
 SAVE = "hand outputs and inputs to ctx.save_for_backward(...); keep only plain data on ctx"

@@ -21,6 +21,14 @@ Gradients = tuple[torch.Tensor | None, ...]
 SEED = 20
 
 
+# What to do about state that two calls share.
+ON_CTX = (
+    "keep what belongs to one call on its ctx (tensors by save_for_backward), not on the class, a module or a global"
+)
+
+Change = Callable[[Inputs], Inputs]
+
+
 @dataclass(frozen=True)
 class Pass:
     """A forward whose backward is yet to run."""
@@ -237,3 +245,14 @@ def _other(t: torch.Tensor) -> torch.Tensor:
     if torch.equal(rolled, t) and (t.is_floating_point() or t.is_complex()):
         return 0.75 * t
     return rolled
+
+
+def accepted(subject: Subject, change: Change) -> Result | None:
+    """What the call with changed arguments gives alone; None where it is refused, or nothing has changed."""
+    inputs = subject.inputs()
+    if all(a is b for a, b in zip(inputs, change(inputs), strict=True)):
+        return None
+    try:
+        return working(subject, lambda: change(subject.inputs()))
+    except NotImplementedError:
+        return None
