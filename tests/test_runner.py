@@ -328,3 +328,33 @@ def test_two_functions_of_one_name_keep_their_own_results(own):
     assert status == 1, out
     found = {record["function"]: record["status"] for record in json.loads((own / "out.json").read_text())}
     assert found == {"mine.py:Mine": OK, "wrong.py:Mine": FAILED}
+
+
+# A process as users have it: torch has run on several threads before the rules are forked from it.
+SEVERAL_THREADS = """
+import torch, mine, autofn
+torch.set_num_threads(2)
+torch.randn(1 << 20).exp().sum()
+torch.randn(300, 300) @ torch.randn(300, 300)
+def make_inputs(dtype=torch.float64):
+    return (torch.linspace(-1, 2, 12, dtype=dtype).reshape(3, 4).requires_grad_(),)
+class Soft(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x.softmax(-1)
+        ctx.save_for_backward(y)
+        return y
+    @staticmethod
+    def backward(ctx, grad_output):
+        (y,) = ctx.saved_tensors
+        return y * (grad_output - (grad_output * y).sum(-1, keepdim=True))
+found = autofn.check(Soft, make_inputs, reference=lambda x: x.softmax(-1))
+print([f"{each.rule}: {each}" for each in found.errors])
+"""
+
+
+def test_no_rule_hangs_in_a_fork_of_a_process_that_has_run_on_several_threads(own):
+    done = subprocess.run(
+        [sys.executable, "-c", SEVERAL_THREADS], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr

@@ -28,7 +28,7 @@ SEEDS = (20, 21)
 
 @dataclass(frozen=True)
 class Setting:
-    """Something that holds for the whole thread or process: how to read and to set it, and two values to begin with."""
+    """Something that holds for the whole thread or process: how to read and to set it, and values to begin with."""
 
     name: str
     read: Callable[[], Any]
@@ -55,7 +55,8 @@ def _set_filters(filters: list[Any]) -> None:
 SETTINGS = (
     Setting("the grad mode", torch.is_grad_enabled, torch.set_grad_enabled),
     Setting("the default dtype", torch.get_default_dtype, torch.set_default_dtype, (torch.float32, torch.float64)),
-    Setting("the number of threads", torch.get_num_threads, torch.set_num_threads, (1, 2)),
+    # Never two: a fork of a process that has run on several threads hangs when it does.
+    Setting("the number of threads", torch.get_num_threads, torch.set_num_threads, (1,)),
     Setting(
         "autocast on the CPU",
         lambda: torch.is_autocast_enabled("cpu"),
@@ -126,7 +127,7 @@ def _settings_changed(subject: Subject) -> Iterator[Finding]:
 
 
 def _phases_that_change(setting: Setting, subject: Subject) -> list[str]:
-    """The phases after which it is not what it was, whichever of its two values that is."""
+    """The phases after which it is not what it was, whichever of its values that is."""
     found = set()
     for value in setting.values:
         try:
