@@ -1,36 +1,99 @@
-// One vectorised, parallel pass over contiguous tensors, in the float type of the arithmetic (float for half types).
+// Vectorised, parallel passes over contiguous tensors, in the float type of the arithmetic (float for half types).
 #pragma once
 
 #include <ATen/Dispatch.h>
-#include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/cpu/vec/functional.h>
 #include <ATen/ops/empty_like.h>
+
+#include <array>
+
+#include "lanes.h"
 
 namespace autofn {
 
 // Elements a thread takes at least; the same as at::internal::GRAIN_SIZE, whose header is a large one.
 constexpr int64_t kGrain = 32768;
 
-// out[i] = op(in[i]); all of one shape and dtype, contiguous. op maps Vectorized<T>, T being float for half types.
-template <typename scalar_t, typename Op>
-void map(const at::Tensor& out, const at::Tensor& in, Op op) {
-  auto* y = out.mutable_data_ptr<scalar_t>();
-  const auto* x = in.const_data_ptr<scalar_t>();
-  at::parallel_for(
-      0, out.numel(), kGrain, [&](int64_t begin, int64_t end) { at::vec::map(op, y + begin, x + begin, end - begin); });
+// Bytes of one output from which on it is written past the caches: it would not stay in them for its reader, and a
+// plain store first reads each line that it then overwrites.
+constexpr size_t kStreamBytes = size_t{4} << 20;
+
+inline bool is_streamed(const at::Tensor& out) {
+  return out.nbytes() >= kStreamBytes && reinterpret_cast<uintptr_t>(out.const_data_ptr()) % kStreamAlignment == 0;
 }
 
-// out[i] = op(a[i], b[i]).
-template <typename scalar_t, typename Op>
-void map2(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Op op) {
-  auto* y = out.mutable_data_ptr<scalar_t>();
-  const auto* pa = a.const_data_ptr<scalar_t>();
-  const auto* pb = b.const_data_ptr<scalar_t>();
-  at::parallel_for(0, out.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    at::vec::map2(op, y + begin, pa + begin, pb + begin, end - begin);
+// body(first, count) for all vectors of n elements, in parallel; a thread's range begins at a multiple of a vector.
+template <typename scalar_t, typename Body>
+void for_elements(int64_t n, Body body) {
+  constexpr int64_t width = Lanes<scalar_t>::kWidth;
+  at::parallel_for(0, (n + width - 1) / width, kGrain / width, [&](int64_t begin, int64_t end) {
+    const int64_t first = begin * width, last = std::min(n, end * width);
+    for_lanes<scalar_t>(last - first, [&](int64_t i, int64_t count) { body(first + i, count); });
   });
+}
+
+// Writes one output, either way.
+template <typename scalar_t, bool kStream>
+void put(const typename Lanes<scalar_t>::Vec& values, scalar_t* to, int64_t count) {
+  using L = Lanes<scalar_t>;
+  if (kStream && count == L::kWidth) {
+    L::stream(values, to);
+  } else {
+    L::store(values, to, count);
+  }
+}
+
+// op on each part of a vector of half-type elements: op sees Vectorized<Wide> always.
+template <typename scalar_t, typename Op, typename... V>
+typename Lanes<scalar_t>::Vec by_parts(Op op, const V&... in) {
+  typename Lanes<scalar_t>::Vec out;
+  for (int k = 0; k < Lanes<scalar_t>::kParts; ++k) out[k] = op(in[k]...);
+  return out;
+}
+
+// As by_parts, where op returns an array of N vectors, one for each output.
+template <typename scalar_t, size_t N, typename Op, typename... V>
+std::array<typename Lanes<scalar_t>::Vec, N> by_parts_to(Op op, const V&... in) {
+  std::array<typename Lanes<scalar_t>::Vec, N> out;
+  for (int k = 0; k < Lanes<scalar_t>::kParts; ++k) {
+    const auto part = op(in[k]...);
+    for (size_t j = 0; j < N; ++j) out[j][k] = part[j];
+  }
+  return out;
+}
+
+template <typename scalar_t, bool kStream, size_t N, typename Op, typename... In>
+void map_elements(int64_t n, std::array<scalar_t*, N> out, Op op, const In*... in) {
+  using L = Lanes<scalar_t>;
+  for_elements<scalar_t>(n, [&](int64_t i, int64_t count) {
+    if constexpr (N == 1) {
+      put<scalar_t, kStream>(by_parts<scalar_t>(op, L::load(in + i, count)...), out[0] + i, count);
+    } else {
+      const auto values = by_parts_to<scalar_t, N>(op, L::load(in + i, count)...);
+      for (size_t j = 0; j < N; ++j) put<scalar_t, kStream>(values[j], out[j] + i, count);
+    }
+  });
+  if (kStream) stream_fence();
+}
+
+// outs[j][i] = op(in[i]...)[j]; all of one shape and dtype, contiguous. op takes Vectorized<Wide> and returns
+// std::array<Vectorized<Wide>, N>.
+template <typename scalar_t, size_t N, typename Op, typename... In>
+void map_to(const std::array<at::Tensor, N>& outs, Op op, const In&... in) {
+  std::array<scalar_t*, N> out;
+  for (size_t j = 0; j < N; ++j) out[j] = outs[j].template mutable_data_ptr<scalar_t>();
+  if (is_streamed(outs[0])) {
+    map_elements<scalar_t, true>(outs[0].numel(), out, op, in.template const_data_ptr<scalar_t>()...);
+  } else {
+    map_elements<scalar_t, false>(outs[0].numel(), out, op, in.template const_data_ptr<scalar_t>()...);
+  }
+}
+
+// out[i] = op(in[i]...); all of one shape and dtype, contiguous. op maps Vectorized<Wide> to Vectorized<Wide>.
+template <typename scalar_t, typename Op, typename... In>
+void map(const at::Tensor& out, Op op, const In&... in) {
+  map_to<scalar_t, 1>({out}, op, in...);
 }
 
 }  // namespace autofn

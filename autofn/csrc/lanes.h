@@ -5,8 +5,20 @@
 #include <ATen/cpu/vec/functional.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <type_traits>
 
 namespace autofn {
+
+// What a store past the caches must be aligned to.
+constexpr uintptr_t kStreamAlignment = 32;
+
+// After stores past the caches, before another thread may read them.
+inline void stream_fence() {
+#if defined(CPU_CAPABILITY_AVX2)
+  _mm_sfence();
+#endif
+}
 
 // As many elements as one vector of scalar_t holds.
 template <typename scalar_t>
@@ -33,6 +45,22 @@ struct Lanes {
       const at::vec::Vectorized<scalar_t> narrow = at::vec::convert<scalar_t, 1, Wide, kParts>(values);
       narrow.store(to, static_cast<int>(count));
     }
+  }
+
+  // A whole vector past the caches, to an address aligned to kStreamAlignment; a plain store without AVX2.
+  static void stream(const Vec& values, scalar_t* to) {
+#if defined(CPU_CAPABILITY_AVX2)
+    if constexpr (std::is_same_v<scalar_t, float>) {
+      _mm256_stream_ps(to, values[0]);
+    } else if constexpr (std::is_same_v<scalar_t, double>) {
+      _mm256_stream_pd(to, values[0]);
+    } else {
+      const at::vec::Vectorized<scalar_t> narrow = at::vec::convert<scalar_t, 1, Wide, kParts>(values);
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(to), narrow);
+    }
+#else
+    store(values, to);
+#endif
   }
 
   // The accumulators are kept in the wide type, so they are loaded and stored without conversion.

@@ -23,7 +23,7 @@ Tensor forward_cpu(const Tensor& x_in, double clip) {
     using Vec = at::vec::Vectorized<at::opmath_type<scalar_t>>;
     const Vec low(0), high(clip);
     // at::vec's minimum and maximum keep NaN, as clamp does.
-    autofn::map<scalar_t>(y, x, [=](Vec v) { return at::vec::minimum(high, at::vec::maximum(low, v)); });
+    autofn::map<scalar_t>(y, [=](Vec v) { return at::vec::minimum(high, at::vec::maximum(low, v)); }, x);
   });
   return y;
 }
@@ -35,7 +35,7 @@ Tensor backward_cpu(const Tensor& grad_output_in, const Tensor& y_in, double cli
     using Vec = at::vec::Vectorized<at::opmath_type<scalar_t>>;
     // y was clipped in its own dtype, so the corner is the clip rounded to it.
     const Vec low(0), high(static_cast<scalar_t>(clip));
-    autofn::map2<scalar_t>(grad_x, grad_output, y, [=](Vec g, Vec v) { return g & (v > low) & (v < high); });
+    autofn::map<scalar_t>(grad_x, [=](Vec g, Vec v) { return g & (v > low) & (v < high); }, grad_output, y);
   });
   return grad_x;
 }

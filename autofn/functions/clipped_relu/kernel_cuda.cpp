@@ -37,9 +37,10 @@ Tensor backward_cuda(const Tensor& grad_output_in, const Tensor& y_in, double cl
   const Tensor grad_output = grad_output_in.contiguous(), y = y_in.contiguous();
   Tensor grad_x = at::empty_like(y);
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, y.scalar_type(), "clipped_relu_backward_cuda", [&] {
+    // y was clipped in its own dtype, so the corner is the clip rounded to it.
     kernels::backward(
-        autofn::write<scalar_t>(grad_x), autofn::read<scalar_t>(grad_output), autofn::read<scalar_t>(y), clip,
-        y.numel(), autofn::current_stream());
+        autofn::write<scalar_t>(grad_x), autofn::read<scalar_t>(grad_output), autofn::read<scalar_t>(y),
+        static_cast<scalar_t>(clip), y.numel(), autofn::current_stream());
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   });
   return grad_x;

@@ -19,7 +19,7 @@ Tensor forward_cpu(const Tensor& x_in) {
   const Tensor x = x_in.contiguous();
   Tensor y = at::empty_like(x);
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, x.scalar_type(), "exp_forward_cpu", [&] {
-    autofn::map<scalar_t>(y, x, [](auto v) { return v.exp(); });
+    autofn::map<scalar_t>(y, [](auto v) { return v.exp(); }, x);
   });
   return y;
 }
@@ -28,7 +28,7 @@ Tensor backward_cpu(const Tensor& grad_output_in, const Tensor& y_in) {
   const Tensor grad_output = grad_output_in.contiguous(), y = y_in.contiguous();
   Tensor grad_x = at::empty_like(y);
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, y.scalar_type(), "exp_backward_cpu", [&] {
-    autofn::map2<scalar_t>(grad_x, grad_output, y, [](auto g, auto v) { return g * v; });
+    autofn::map<scalar_t>(grad_x, [](auto g, auto v) { return g * v; }, grad_output, y);
   });
   return grad_x;
 }

@@ -1,27 +1,30 @@
-// The exponential on CUDA: one thread an element. Launchers only, no torch header; kernel_cuda.cpp calls them.
-#include "../../csrc/device.cuh"
+// The exponential on CUDA: one functor a pass. Launchers only, no torch header; kernel_cuda.cpp calls them.
+#include "../../csrc/elementwise.cuh"
 
 namespace autofn::exp_cuda {
 
-template <typename T>
-__global__ void forward_kernel(T* y, const T* x, int64_t n) {
-  for (int64_t i = first_index(); i < n; i += index_stride()) y[i] = narrow<T>(::exp(widen(x[i])));
-}
+struct Forward {
+  template <typename W>
+  __device__ W operator()(W x) const {
+    return ::exp(x);
+  }
+};
 
-template <typename T>
-__global__ void backward_kernel(T* grad_x, const T* grad_output, const T* y, int64_t n) {
-  for (int64_t i = first_index(); i < n; i += index_stride())
-    grad_x[i] = narrow<T>(widen(grad_output[i]) * widen(y[i]));
-}
+struct Backward {
+  template <typename W>
+  __device__ W operator()(W grad_output, W y) const {
+    return grad_output * y;
+  }
+};
 
 template <typename T>
 void forward(T* y, const T* x, int64_t n, cudaStream_t stream) {
-  if (n > 0) forward_kernel<<<blocks_for(n), kThreads, 0, stream>>>(y, x, n);
+  map(y, n, Forward{}, stream, x);
 }
 
 template <typename T>
 void backward(T* grad_x, const T* grad_output, const T* y, int64_t n, cudaStream_t stream) {
-  if (n > 0) backward_kernel<<<blocks_for(n), kThreads, 0, stream>>>(grad_x, grad_output, y, n);
+  map(grad_x, n, Backward{}, stream, grad_output, y);
 }
 
 #define LAUNCHERS(T)                                             \

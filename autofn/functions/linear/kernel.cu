@@ -1,5 +1,5 @@
 // The bias gradient of the linear layer on CUDA. Launchers only, no torch header; kernel_cuda.cpp calls them.
-#include "../../csrc/device.cuh"
+#include "../../csrc/rows.cuh"
 
 namespace autofn::linear_cuda {
 

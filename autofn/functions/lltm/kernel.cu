@@ -1,5 +1,5 @@
 // The pointwise part of the long-term-memory cell on CUDA. Launchers only, no torch header; kernel_cuda.cpp calls them.
-#include "../../csrc/device.cuh"
+#include "../../csrc/rows.cuh"
 
 namespace autofn::lltm_cuda {
 

@@ -1,5 +1,5 @@
 // Root-mean-square normalisation on CUDA: one block a row. Launchers only, no torch header; kernel_cuda.cpp calls them.
-#include "../../csrc/device.cuh"
+#include "../../csrc/rows.cuh"
 
 namespace autofn::rms_norm_cuda {
 
@@ -52,8 +52,6 @@ struct WeightTerm {
     return widen(grad_output[i]) * widen(x[i]) * inverse_rms[row];
   }
 };
-
-inline unsigned blocks_for_rows(int64_t rows) { return static_cast<unsigned>(rows < 65535 ? rows : 65535); }
 
 template <typename T>
 void forward(
