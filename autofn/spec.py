@@ -22,6 +22,10 @@ Cost = Callable[[str, Workload, int], int]
 """`(phase, workload, itemsize)`: what a phase costs at least, whatever the variant; itemsize in bytes."""
 
 
+Saved = Callable[[str, Workload, int], int]
+"""`(variant, workload, itemsize)`: the new bytes that a variant keeps for the backward at most; itemsize in bytes."""
+
+
 @dataclass(frozen=True)
 class Tolerance:
     """How far a result in one dtype may lie from the float64 reference: abs(got - want) <= atol + rtol * abs(want)."""
@@ -56,6 +60,8 @@ class Spec:
     moved_bytes: the bytes that a phase must at least move: each input read once, each output written once. In a
         backward these are grad_outputs and the inputs that gradients depend on, and the gradients.
     operations: the floating point operations that a phase must at least do. `of_phase` helps with both.
+    saved_new_bytes: the bytes that a hand-written variant (python, fused, cpp, triton) keeps for the backward at most,
+        beside inputs and outputs, which live on anyhow.
 
     Raises ValueError where a declaration contradicts itself, naming the Function and the rule.
     """
@@ -77,6 +83,7 @@ class Spec:
     suppress: Mapping[str, str] = field(default_factory=dict)
     moved_bytes: Cost | None = None
     operations: Cost | None = None
+    saved_new_bytes: Saved | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):

@@ -10,6 +10,7 @@ from truth import assert_matches, evaluate, fresh, prepared, truth
 
 from autofn import registry
 from autofn.case import as_tuple
+from autofn.measure.saved import ledger, saved_new_bytes
 
 cpp_variant = cases("tiny", dtypes=("float32",), kinds=("cpp",))
 in_float64 = cases("tiny", dtypes=("float32", "float64"))
@@ -132,6 +133,18 @@ def test_no_rows_give_no_rows(name, variant, workload, dtype, load):
     got = evaluate(spec, apply, inputs, grads)
 
     assert_matches(spec, got, truth(spec, inputs, grads), dtype)
+
+
+written = cases("tiny", "small", kinds=("python", "fused", "cpp"))
+
+
+@written
+def test_no_more_new_bytes_are_saved_than_the_spec_promises(name, variant, workload, dtype, load):
+    spec = registry.spec(name)
+    case = prepared(spec, variant, workload, dtype, load(name, variant))
+    promised = spec.saved_new_bytes(variant, spec.workloads[workload], dtype.itemsize)
+
+    assert saved_new_bytes(ledger(case)) <= promised
 
 
 class Recorded(TorchDispatchMode):

@@ -51,6 +51,11 @@ def operations(phase: str, workload: Workload, itemsize: int) -> int:
     return of_phase(phase, forward=product, backward=2 * product)
 
 
+def saved_new_bytes(variant: str, workload: Workload, itemsize: int) -> int:
+    """Inputs alone."""
+    return 0
+
+
 SPEC = Spec(
     name="linear",
     reference=linear,
@@ -74,4 +79,5 @@ SPEC = Spec(
     once_differentiable=frozenset({"fused", "cpp"}),
     moved_bytes=moved_bytes,
     operations=operations,
+    saved_new_bytes=saved_new_bytes,
 )
