@@ -18,7 +18,7 @@ from support import make_spec
 
 from autofn import registry
 from autofn.case import Key, prepare
-from autofn.measure import counters, memory
+from autofn.observe import counters, memory
 
 K = 12_345
 FLOATS = 1_000_000

@@ -10,7 +10,7 @@ from truth import assert_matches, evaluate, fresh, prepared, truth
 
 from autofn import registry
 from autofn.case import as_tuple
-from autofn.measure.saved import ledger, saved_new_bytes
+from autofn.observe.saved import ledger, saved_new_bytes
 
 cpp_variant = cases("tiny", dtypes=("float32",), kinds=("cpp",))
 in_float64 = cases("tiny", dtypes=("float32", "float64"))

@@ -13,7 +13,7 @@ from memory_truth import FLOATS, PLANTED, K
 from support import ROOT, python
 
 from autofn import extension, registry
-from autofn.measure import counters
+from autofn.observe import counters
 
 OUTPUT = 4 * FLOATS
 needs_extension = pytest.mark.skipif(extension.unavailable() is not None, reason="needs the C++ extension")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from support import case_of, make_spec
 
-from autofn.measure.saved import ledger, saved_bytes, saved_new_bytes
+from autofn.observe.saved import ledger, saved_bytes, saved_new_bytes
 
 
 def inputs(n, *, dtype, device, seed=0):

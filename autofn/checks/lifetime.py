@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import torch
 
-from ..measure.counters import counter
+from ..observe.counters import counter
 from .rule import WARNING, Finding, Rule
 from .subject import Subject
 from .tools.alive import described, gradients, new_nodes, new_tensors, only_new_objects, without_gradients

@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 
 from ..compiled import replayable
-from ..measure.purity import Snapshot
+from ..observe.snapshot import Snapshot
 from .rule import WARNING, Finding, Rule
 from .subject import Subject
 from .tools.comparing import allowed, difference, same_bits

@@ -14,8 +14,8 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 
 from ..case import Case
-from ..measure import memory
-from ..measure.counters import counter
+from ..observe import memory
+from ..observe.counters import counter
 from ..records import Key
 from ..spec import dtype_name
 from .rule import WARNING, Finding, Rule

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from .. import compiled
 from ..case import Case, prepare
+from ..observe.saved import ledger, saved_bytes, saved_new_bytes
 from ..records import FAILED, UNAVAILABLE, Record
 from . import phases, sampling
 from .protocols import WALL
 from .rows import Arm, Rows
-from .saved import ledger, saved_bytes, saved_new_bytes
 from .statistics import estimate
 
 if TYPE_CHECKING:

@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 
 import torch
 
 from ..case import Case, Outputs, as_tuple
+from ..observe.snapshot import Snapshot, bits
 
 Gradients = Sequence[torch.Tensor | None]
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """Tensors by a name, with a copy of their bits and their version counters as they were."""
-
-    tensors: Mapping[str, torch.Tensor]
-    bits: Mapping[str, torch.Tensor]
-    versions: Mapping[str, int]
-
-    @classmethod
-    def of(cls, tensors: Mapping[str, torch.Tensor]) -> Snapshot:
-        bits = {name: _bits(t).clone() for name, t in tensors.items()}
-        return cls(tensors, bits, {name: t._version for name, t in tensors.items()})
-
-    def change(self) -> str | None:
-        """The first tensor that is no longer what it was, in words."""
-        for name, tensor in self.tensors.items():
-            if not torch.equal(_bits(tensor), self.bits[name]):
-                return f"the backward changed {name}"
-            if tensor._version != self.versions[name]:
-                return f"the backward wrote into {name}, with the values that it had"
-        return None
 
 
 def why_impure(case: Case) -> str | None:
@@ -123,11 +100,6 @@ def _difference(first: Gradients, again: Gradients) -> str:
         if one is None or two is None:
             if one is not two:
                 return f"gradient {position}, None in one of them"
-        elif not torch.equal(_bits(one), _bits(two)):
+        elif not torch.equal(bits(one), bits(two)):
             return f"gradient {position}"
     return ""
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    """The bytes of the values: 0 and -0 differ, a NaN equals itself."""
-    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)

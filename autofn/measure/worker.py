@@ -45,7 +45,8 @@ def serve(path: str, name: str, package: str) -> None:
         torch.set_num_threads(1)
         registry = importlib.import_module(f"{package}.registry")
         from ..case import prepare  # noqa: F401  (imported here once, for all forks)
-        from . import device_state, memory, placement, sampling, ways  # noqa: F401
+        from ..observe import memory  # noqa: F401
+        from . import device_state, placement, sampling, ways  # noqa: F401
 
     channel = connect(path, {"name": name, "pid": os.getpid()})
     while True:
@@ -316,7 +317,7 @@ class Generation(Role):
         import torch
 
         from ..case import Key, prepare
-        from . import memory
+        from ..observe import memory
 
         torch.set_num_threads(self.message["threads"])
         case = prepare(self.template.spec, Key(**self.message["key"]), self.template.apply)
