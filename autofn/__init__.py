@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .checks import check
+    from .comparing import compare
     from .measure import bench
     from .reporting import report
     from .spec import Spec, Tolerance, Workload
     from .tracing import trace
 
 __version__ = "0.1.0"
-__all__ = ["Spec", "Tolerance", "Workload", "bench", "check", "report", "trace"]
+__all__ = ["Spec", "Tolerance", "Workload", "bench", "check", "compare", "report", "trace"]
 
 # Loaded at first use: importing the package must cost next to nothing beyond torch.
 _HOME = {
@@ -26,6 +27,7 @@ _HOME = {
     "Workload": "spec",
     "bench": "measure",
     "check": "checks",
+    "compare": "comparing",
     "report": "reporting",
     "trace": "tracing",
 }

@@ -167,6 +167,19 @@ def copy_working_tree(folder):
             shutil.copy2(ROOT / name, folder / name)
 
 
+def git(folder, *words):
+    identity = {f"GIT_{role}_{what}": "nobody" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    own = {**os.environ, **identity, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+    done = subprocess.run(["git", "-C", str(folder), *words], env=own, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def commit(folder, message):
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "-m", message)
+    return git(folder, "rev-parse", "HEAD")
+
+
 def environment(folder, **changes):
     """The environment of a process that imports the package from `folder`, not the one under test."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOFN_", "ASV_"))}

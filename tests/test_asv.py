@@ -13,7 +13,17 @@ from pathlib import Path
 
 import pytest
 from asv_runner.benchmarks.mark import SkipNotImplemented
-from support import DECLARATION, ROOT, copy_working_tree, environment, python, scratch_package, write_function
+from support import (
+    DECLARATION,
+    ROOT,
+    commit,
+    copy_working_tree,
+    environment,
+    git,
+    python,
+    scratch_package,
+    write_function,
+)
 
 from autofn import asv, asv_run, registry, results
 from autofn.measure import lockstep
@@ -264,19 +274,6 @@ def test_a_run_that_is_killed_keeps_its_groups_and_goes_on(sampled):
 
 
 # asv itself
-
-
-def git(folder, *words):
-    identity = {f"GIT_{role}_{what}": "nobody" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    own = {**os.environ, **identity, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
-    done = subprocess.run(["git", "-C", str(folder), *words], env=own, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
-
-
-def commit(folder, message):
-    git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "-m", message)
-    return git(folder, "rev-parse", "HEAD")
 
 
 def run_asv(folder, *words):

@@ -14,6 +14,7 @@ import typer
 from .. import __version__
 from .bench import bench_command
 from .check import check_command
+from .compare import compare_command
 from .list import list_command
 from .report import report_command
 from .rule import rule_command
@@ -32,6 +33,7 @@ app.command("list")(list_command)
 app.command("check")(check_command)
 app.command("rule")(rule_command)
 app.command("bench")(bench_command)
+app.command("compare")(compare_command)
 app.command("trace")(trace_command)
 app.command("report")(report_command)
 

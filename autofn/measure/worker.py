@@ -54,7 +54,9 @@ def serve(path: str, name: str, package: str) -> None:
             message = channel.receive()
         except LostError:
             return
-        if message["do"] == "describe":
+        if message["do"] == "names":
+            channel.send({"names": list(registry.names())})
+        elif message["do"] == "describe":
             channel.send(_describe(registry, message["function"]))
         elif message["do"] == "compiler":
             _import_compiler()

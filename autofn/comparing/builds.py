@@ -1,0 +1,161 @@
+"""From what a person names (a revision, the working tree, a Python) to a build that arms can run. Imports no torch."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from ..measure.processes import Build
+
+BUILDS = Path(".autofn/builds")
+WORKING_TREE = "."
+BUILD_WHEEL = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+# The last lines of a compiler's output that are shown; the log has them all.
+LOG_LINES = 15
+
+
+class BuildError(RuntimeError):
+    """A side could not be built; the message says why and where the log is."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison.
+
+    name: as it was given. commit: the full hash, "+dirty" for the working tree, "" for a Python. folder: its packages,
+    None for a Python, which has them installed.
+    """
+
+    name: str
+    commit: str
+    build: Build
+    folder: Path | None
+
+    @property
+    def title(self) -> str:
+        """Such as "main~3 (1a2b3c4d5e6f)"."""
+        short = f"{self.commit[:12]}{'+dirty' if self.commit.endswith('+dirty') else ''}"
+        if self.name == WORKING_TREE:
+            return f"the working tree on {short}"
+        return f"{self.name} ({short})" if self.commit and not self.commit.startswith(self.name) else self.name
+
+
+def side(name: str, root: Path, *, threads: int = 1, said: Callable[[str], None] = lambda text: None) -> Side:
+    """What `name` names in the repository at `root`: a Python (a path), "." (the working tree), or a revision.
+
+    A revision and the working tree are built unless their build is there already, under .autofn/builds. said: told
+    before something that takes time. Raises LookupError for what does not exist, BuildError where building fails.
+    """
+    if name != WORKING_TREE and os.sep in name and os.access(name, os.X_OK) and Path(name).is_file():
+        return Side(name, "", Build(python=name, threads=threads), None)
+    root = Path(_git(root, "rev-parse", "--show-toplevel"))
+    copy: Callable[[Path, Path], None]
+    if name == WORKING_TREE:
+        commit = _git(root, "rev-parse", "HEAD") + "+dirty"
+        label, copy = _tree_digest(root), _copy_tree
+    else:
+        commit = resolve(root, name)
+        label, copy = commit[:12], _copy_commit(commit)
+    folder = root / BUILDS / f"{label}-torch{metadata.version('torch')}"
+    if not folder.exists():
+        said(f"building {name}")
+        _build(root, copy, folder)
+    return Side(name, commit, Build(threads=threads, environment=_environment(root, folder)), folder)
+
+
+def resolve(root: Path, revision: str) -> str:
+    """The full hash of a revision. Raises LookupError where there is none, or no repository."""
+    try:
+        return _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    except LookupError:
+        raise
+    except subprocess.CalledProcessError as error:
+        shallow = _git(root, "rev-parse", "--is-shallow-repository") == "true"
+        hint = (
+            "this clone is shallow, git fetch --unshallow gets the rest" if shallow else "git log shows what there is"
+        )
+        raise LookupError(f"compare: there is no revision {revision!r} here; {hint}") from error
+
+
+def _git(root: Path, *words: str) -> str:
+    """What git says. Raises LookupError without git or outside a repository, CalledProcessError for its own errors."""
+    command = ["git", "-C", str(root), *words]
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    except FileNotFoundError as error:
+        raise LookupError("compare: git is not on the PATH; install it, or give two Pythons by their paths") from error
+    except subprocess.CalledProcessError as error:
+        if "not a git repository" in error.stderr:
+            raise LookupError(
+                f"compare: {root.resolve()} is not in a git repository; change into one, or give two Pythons by "
+                "their paths"
+            ) from error
+        raise
+
+
+def _tree_files(root: Path) -> list[Path]:
+    """The files of the working tree that git would take, deleted ones left out."""
+    listed = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+    return [Path(name) for name in sorted(set(listed)) if name and (root / name).is_file()]
+
+
+def _tree_digest(root: Path) -> str:
+    found = hashlib.sha256()
+    for file in _tree_files(root):
+        found.update(f"{file}\n".encode() + (root / file).read_bytes())
+    return f"tree-{found.hexdigest()[:12]}"
+
+
+def _copy_tree(root: Path, target: Path) -> None:
+    for file in _tree_files(root):
+        (target / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / file, target / file)
+
+
+def _copy_commit(commit: str) -> Callable[[Path, Path], None]:
+    def copy(root: Path, target: Path) -> None:
+        archive = subprocess.run(
+            ["git", "-C", str(root), "archive", "--format=tar", commit], check=True, capture_output=True
+        )
+        subprocess.run(["tar", "-x", "-C", str(target)], input=archive.stdout, check=True)
+
+    return copy
+
+
+def _build(root: Path, copy: Callable[[Path, Path], None], folder: Path) -> None:
+    """Packages of the sources that `copy` fetches, unpacked into `folder`, which appears when it is whole."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="build-", dir=folder.parent) as scratch:
+        sources, wheels, packages = (Path(scratch).resolve() / name for name in ("sources", "wheels", "packages"))
+        for made in (sources, wheels, packages):
+            made.mkdir()
+        copy(root, sources)
+        log = folder.with_suffix(".log").resolve()
+        _call([sys.executable, "-c", BUILD_WHEEL, str(wheels)], sources, log)
+        unpack = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target"]
+        _call([*unpack, str(packages), *map(str, wheels.glob("*.whl"))], sources, log)
+        os.replace(packages, folder)
+
+
+def _call(command: list[str], folder: Path, log: Path) -> None:
+    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    with log.open("a") as file:
+        file.write(done.stdout)
+    if done.returncode:
+        end = "\n".join(done.stdout.strip().splitlines()[-LOG_LINES:])
+        raise BuildError(f"building failed, {log} has all of it:\n{end}")
+
+
+def _environment(root: Path, folder: Path) -> tuple[tuple[str, str], ...]:
+    """Its packages come before all others; compiled kernels are kept where all builds find them."""
+    path = os.pathsep.join([str(folder.resolve()), *filter(None, [os.environ.get("PYTHONPATH")])])
+    cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(root.resolve() / "build" / "inductor"))
+    return (("PYTHONPATH", path), ("TORCHINDUCTOR_CACHE_DIR", cache))

@@ -1,0 +1,125 @@
+"""Which cases two builds are compared in: those of Functions whose code differs, unless somebody names others."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..measure.rows import Arm, Group
+from ..registry import COMPILED, DERIVED, unknown
+from .builds import Side
+
+# What every Function runs through, beside its own folder.
+SHARED = ("csrc", "compiled.py", "refusal.py", "require.py", "extension.py", "spec.py", "registry.py")
+SOURCES = ("*.py", "*.cpp", "*.h", "*.cu", "*.cuh")
+# PyTorch's own code, the same in both builds unless their torch differs.
+NOT_OURS = (*DERIVED, "native")
+
+Described = Mapping[str, Mapping[str, Any]]
+"""By Function, what the installed package of a side says of it; {} where it lacks it."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A group that both sides are measured in. missing: variants of the head alone, or of the base alone, and why."""
+
+    group: Group
+    arms: tuple[Arm, ...]
+    missing: tuple[tuple[str, str], ...] = ()
+
+
+def differing(base: Side, head: Side, functions: Sequence[str]) -> list[str]:
+    """The Functions whose code differs. All of them where what they share does, or where a side is a Python."""
+    if base.folder is None or head.folder is None:
+        return list(functions)
+    shared = [_digest(side.folder / "autofn", SHARED) for side in (base, head) if side.folder]
+    if shared[0] != shared[1]:
+        return list(functions)
+    return [
+        name
+        for name in functions
+        if _digest(base.folder / "autofn" / "functions", [name])
+        != _digest(head.folder / "autofn" / "functions", [name])
+    ]
+
+
+def _digest(folder: Path, names: Sequence[str]) -> str:
+    """Of the sources of files and folders below `folder`."""
+    found = hashlib.sha256()
+    for name in names:
+        path = folder / name
+        files = [path] if path.is_file() else sorted(file for kind in SOURCES for file in path.rglob(kind))
+        for file in files:
+            found.update(f"{file.relative_to(folder)}\n".encode() + file.read_bytes())
+    return found.hexdigest()
+
+
+def pairs(
+    base: Described,
+    head: Described,
+    functions: Sequence[str],
+    *,
+    variants: Sequence[str] | None = None,
+    workloads: Sequence[str] | None = None,
+    dtypes: Sequence[str] | None = ("float32",),
+    device: str = "cpu",
+) -> list[Pair]:
+    """A pair for each Function, workload and dtype that both sides have. None means all.
+
+    variants: by default those written by hand: what is PyTorch's own is no different. Raises LookupError for a name
+    that no Function has.
+    """
+    both = [name for name in functions if base[name] and head[name]]
+    if not both:
+        return []
+    _must_exist("variant", variants, [name for of in both for name, _ in head[of]["variants"] + base[of]["variants"]])
+    _must_exist("workload", workloads, [name for of in both for name in head[of]["workloads"]])
+    _must_exist("dtype", dtypes, [name for of in both for name in head[of]["dtypes"]])
+    return [
+        Pair(Group(name, workload, dtype, device), *_arms(base[name], head[name], variants))
+        for name in both
+        if base[name]["version"] == head[name]["version"]
+        for dtype in head[name]["dtypes"]
+        if (not dtypes or dtype in dtypes) and dtype in base[name]["dtypes"]
+        for workload in head[name]["workloads"]
+        if (not workloads or workload in workloads) and workload in base[name]["workloads"]
+    ]
+
+
+def incomparable(base: Described, head: Described, functions: Sequence[str]) -> dict[str, str]:
+    """The Functions that one side lacks or whose inputs changed, each with the reason."""
+    found = {}
+    for name in functions:
+        if not base[name] and not head[name]:
+            raise unknown("there is no Function", name, [of for of in functions if base[of] or head[of]] or ["none"])
+        if not base[name] or not head[name]:
+            found[name] = f"the {'head' if base[name] else 'base'} has no Function {name}"
+        elif base[name]["version"] != head[name]["version"]:
+            found[name] = (
+                f"its inputs changed: version {base[name]['version']} at the base, {head[name]['version']} at the head"
+            )
+    return found
+
+
+def _arms(
+    base: Mapping[str, Any], head: Mapping[str, Any], chosen: Sequence[str] | None
+) -> tuple[tuple[Arm, ...], tuple[tuple[str, str], ...]]:
+    kinds = {**dict(map(tuple, base["variants"])), **dict(map(tuple, head["variants"]))}
+    wanted = [name for name, kind in kinds.items() if (name in chosen if chosen else kind not in NOT_OURS)]
+    lacking = {
+        name: f"the {side} has no variant {name}"
+        for side, found in (("base", base), ("head", head))
+        for name in wanted
+        if name not in dict(map(tuple, found["variants"]))
+    }
+    arms = tuple(Arm(name, kinds[name] in COMPILED) for name in wanted if name not in lacking)
+    return arms, tuple(lacking.items())
+
+
+def _must_exist(what: str, given: Sequence[str] | None, known: Sequence[str]) -> None:
+    for name in given or ():
+        if name not in known:
+            raise unknown(f"there is no {what}", name, sorted(set(known)))

@@ -1,0 +1,102 @@
+"""What a person names becomes a build, or an error that says what to do."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from support import commit, git
+
+from autofn.comparing.builds import BUILDS, BuildError, resolve, side
+
+SETUP = "from setuptools import setup\nsetup(name='made', version='1', packages=['made'])\n"
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """Two commits of a package that builds in a second."""
+    folder = tmp_path / "repository"
+    (folder / "made").mkdir(parents=True)
+    (folder / "setup.py").write_text(SETUP)
+    (folder / ".gitignore").write_text(".autofn/\n")
+    (folder / "made" / "__init__.py").write_text("COMMIT = 1\n")
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    commit(folder, "first")
+    (folder / "made" / "__init__.py").write_text("COMMIT = 2\n")
+    commit(folder, "second")
+    return folder
+
+
+def built(found):
+    return (found.folder / "made" / "__init__.py").read_text()
+
+
+def test_a_revision_and_the_working_tree_are_built_from_their_own_sources(repository):
+    (repository / "made" / "__init__.py").write_text("COMMIT = 'none'\n")
+    (repository / "made" / "further.py").write_text("")
+    assert built(side("HEAD~1", repository)) == "COMMIT = 1\n"
+    assert built(side("main", repository)) == "COMMIT = 2\n"
+    tree = side(".", repository)
+    assert built(tree) == "COMMIT = 'none'\n"
+    assert (tree.folder / "made" / "further.py").exists(), "a file that git does not know yet is part of it"
+    assert tree.commit == git(repository, "rev-parse", "HEAD") + "+dirty"
+    assert tree.title.startswith("the working tree on ")
+
+
+def test_its_packages_come_before_all_others(repository):
+    variables = side("HEAD", repository).build.variables()
+    assert Path(variables["PYTHONPATH"].split(os.pathsep)[0]).name.startswith(git(repository, "rev-parse", "HEAD")[:12])
+
+
+def test_the_folder_inside_a_repository_does_not_matter(repository):
+    found = side("HEAD", repository / "made")
+    assert found.folder.parent == repository.resolve() / BUILDS
+
+
+def test_a_build_that_is_there_is_not_made_again(repository):
+    said = []
+    for _ in range(2):
+        side("HEAD", repository, said=said.append)
+    assert said == ["building HEAD"]
+
+
+def test_a_failed_build_says_why_and_leaves_nothing_that_looks_whole(repository):
+    (repository / "setup.py").write_text("raise SystemExit('no compiler for this')\n")
+    broken = commit(repository, "broken")
+    for _ in range(2):
+        with pytest.raises(BuildError, match=r"(?s)building failed, .*\.log has all of it:.*no compiler for this"):
+            side("HEAD", repository)
+    assert [path.suffix for path in (repository / BUILDS).glob(f"{broken[:12]}*")] == [".log"]
+    assert not list((repository / BUILDS).glob("build-*"))
+
+
+def test_a_python_is_taken_as_it_is(repository):
+    found = side(sys.executable, repository)
+    assert (found.build.python, found.folder, found.commit, found.title) == (sys.executable, None, "", sys.executable)
+
+
+def test_no_such_revision_is_said(repository):
+    with pytest.raises(LookupError, match="no revision 'nowhere' here; git log shows what there is"):
+        side("nowhere", repository)
+
+
+def test_an_option_is_no_revision(repository):
+    with pytest.raises(LookupError, match="no revision '--all' here"):
+        resolve(repository, "--all")
+
+
+def test_in_a_shallow_clone_the_way_to_the_rest_is_said(repository, tmp_path):
+    git(tmp_path, "clone", "--quiet", "--depth=1", repository.as_uri(), "shallow")
+    with pytest.raises(LookupError, match=r"no revision 'HEAD~1' here; .*git fetch --unshallow"):
+        side("HEAD~1", tmp_path / "shallow")
+
+
+def test_outside_a_repository_and_without_git_the_way_out_is_said(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    with pytest.raises(LookupError, match="is not in a git repository"):
+        side("HEAD", tmp_path)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(LookupError, match="git is not on the PATH"):
+        side("HEAD", tmp_path)
