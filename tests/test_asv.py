@@ -343,6 +343,11 @@ def assert_rows(found, hashes, names):
         for name in there:
             rows = mine[mine["function"] == name]
             assert set(rows["metric"]) == {"time_s", "saved_bytes"}
+            cannot = [v.name for v in registry.variants(name) if registry.unavailable(name, v.name)]
+            missing = rows[rows["variant"].isin(cannot)]
+            assert set(missing["status"]) <= {UNAVAILABLE}
+            assert missing["reason"].all(), "what cannot run here says why"
+            rows = rows.drop(missing.index)
             asked = {"eager", "compile", "python", "cpp"}
             assert set(rows["variant"]) == {v.name for v in registry.variants(name) if v.name in asked}
             assert set(rows["status"]) == {OK}, list(rows["reason"])

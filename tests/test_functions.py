@@ -12,6 +12,8 @@ from autofn import registry
 from autofn.case import as_tuple
 from autofn.observe.saved import ledger, saved_new_bytes
 
+# Those that are not compiled anew for other sizes.
+sizeless = cases("tiny", dtypes=("float32",), kinds=("native", "python", "cpp", "triton"))
 cpp_variant = cases("tiny", dtypes=("float32",), kinds=("cpp",))
 in_float64 = cases("tiny", dtypes=("float32", "float64"))
 
@@ -121,13 +123,18 @@ def test_each_input_may_be_frozen(name, variant, workload, dtype, load):
         torch._dynamo.reset()
 
 
+def with_rows(spec, workload, count, dtype):
+    """Inputs of the workload with another number of rows."""
+    # By its place, for every Spec names the sizes in its own words: the rows or the batch come first.
+    rows, *_ = spec.workloads[workload]
+    return spec.make_inputs(**{**spec.workloads[workload], rows: count}, dtype=dtype, device="cpu")
+
+
 @every_variant
 def test_no_rows_give_no_rows(name, variant, workload, dtype, load):
     spec = registry.spec(name)
     apply = load(name, variant)
-    # By its place, for every Spec names the sizes in its own words: the rows or the batch come first.
-    rows, *_ = spec.workloads[workload]
-    inputs = spec.make_inputs(**{**spec.workloads[workload], rows: 0}, dtype=dtype, device="cpu")
+    inputs = with_rows(spec, workload, 0, dtype)
     grads = tuple(torch.zeros_like(out) for out in as_tuple(spec.reference(*fresh(spec, inputs))))
 
     got = evaluate(spec, apply, inputs, grads)
@@ -135,7 +142,23 @@ def test_no_rows_give_no_rows(name, variant, workload, dtype, load):
     assert_matches(spec, got, truth(spec, inputs, grads), dtype)
 
 
-written = cases("tiny", "small", kinds=("python", "fused", "cpp"))
+# One row, and a prime number of rows: no block of a kernel is full, or the last one is not.
+@pytest.mark.parametrize("rows", [1, 149])
+@sizeless
+def test_any_number_of_rows_matches_the_float64_reference(name, variant, workload, dtype, rows, load):
+    spec = registry.spec(name)
+    apply = load(name, variant)
+    inputs = with_rows(spec, workload, rows, dtype)
+    generator = torch.Generator().manual_seed(0)
+    outputs = as_tuple(spec.reference(*fresh(spec, inputs)))
+    grads = tuple(torch.randn(out.shape, generator=generator).to(out) for out in outputs)
+
+    got = evaluate(spec, apply, inputs, grads)
+
+    assert_matches(spec, got, truth(spec, inputs, grads), dtype)
+
+
+written = cases("tiny", "small", kinds=("python", "fused", "cpp", "triton"))
 
 
 @written

@@ -6,6 +6,8 @@ from autofn import require
 from autofn.compiled import graph
 from autofn.refusal import refuse_double_backward
 
+from .inputs import rounded
+
 
 @graph
 def forward(x, clip):
@@ -16,11 +18,6 @@ def forward(x, clip):
 def backward(grad_output, y, clip):
     # One comparison for both corners: with two the CPU kernel takes twice as long.
     return torch.where(torch.minimum(y, clip - y) > 0, grad_output, 0)
-
-
-def rounded(clip, dtype):
-    """The corner as y holds it: compiled code compares in float32, where bfloat16's 5.7 is below 5.7."""
-    return clip if dtype.itemsize > 2 else torch.tensor(clip, dtype=dtype).item()
 
 
 class ClippedRelu(torch.autograd.Function):
