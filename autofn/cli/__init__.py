@@ -16,6 +16,7 @@ from .bench import bench_command
 from .check import check_command
 from .compare import compare_command
 from .list import list_command
+from .regressions import regressions_command
 from .report import report_command
 from .rule import rule_command
 from .trace import trace_command
@@ -34,6 +35,7 @@ app.command("check")(check_command)
 app.command("rule")(rule_command)
 app.command("bench")(bench_command)
 app.command("compare")(compare_command)
+app.command("regressions")(regressions_command)
 app.command("trace")(trace_command)
 app.command("report")(report_command)
 
