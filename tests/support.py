@@ -180,6 +180,19 @@ def commit(folder, message):
     return git(folder, "rev-parse", "HEAD")
 
 
+def scratch_repository(folder, *functions):
+    """A repository of one commit: the working tree, but with planted squares of these names for Functions."""
+    copy_working_tree(folder)
+    there = folder / "autofn" / "functions"
+    for name in registry.names():
+        shutil.rmtree(there / name)
+    for name in functions:
+        write_function(there, name)
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    commit(folder, "as it was")
+    return folder
+
+
 def environment(folder, **changes):
     """The environment of a process that imports the package from `folder`, not the one under test."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOFN_", "ASV_"))}

@@ -15,6 +15,7 @@ from .. import __version__
 from .bench import bench_command
 from .check import check_command
 from .compare import compare_command
+from .dev import dev_command
 from .list import list_command
 from .regressions import regressions_command
 from .report import report_command
@@ -35,6 +36,7 @@ app.command("check")(check_command)
 app.command("rule")(rule_command)
 app.command("bench")(bench_command)
 app.command("compare")(compare_command)
+app.command("dev")(dev_command)
 app.command("regressions")(regressions_command)
 app.command("trace")(trace_command)
 app.command("report")(report_command)

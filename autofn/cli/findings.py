@@ -24,13 +24,18 @@ def print_checked(checked: Checked) -> None:
 
     console = Console()
     _print_table(console, checked)
-    for severity in ("error", "warning"):
-        _print_findings(console, checked, severity)
+    print_problems(console, checked)
     _print_infos(console, checked)
     _print_rest(console, checked.records)
     ran = sum(record.status != "n/a" for record in checked.records)
     counts = f"{len(checked.errors)} errors, {len(checked.warnings)} warnings, {len(checked.infos)} infos"
     console.print(f"{ran} checks, {counts}", highlight=False)
+
+
+def print_problems(console: Console, checked: Checked) -> None:
+    """Errors, then warnings."""
+    for severity in ("error", "warning"):
+        _print_findings(console, checked, severity)
 
 
 def _print_table(console: Console, checked: Checked) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..measure.channel import Message
+    from ..measure.processes import Processes
     from ..measure.run import Progress
     from .builds import Side
     from .changes import Change
@@ -57,6 +57,7 @@ def compare(
     """
     from ..measure import run as measuring
     from ..measure import selection
+    from ..measure.processes import Processes
     from .builds import side
     from .plan import differing, incomparable, pairs
     from .run import Comparison, Looks, compare_pairs
@@ -66,8 +67,9 @@ def compare(
     measuring.check_threads(threads)
     phases = selection.phases(list(phases))
     before, after = (side(name, root, threads=threads, said=said) for name in (base, head))
-    asked = list(functions or dict.fromkeys([*_names(after), *_names(before)]))
-    at_base, at_head = _described(before, asked), _described(after, asked)
+    with Processes() as processes:
+        asked = list(functions or dict.fromkeys(name for one in (after, before) for name in _names(one, processes)))
+        at_base, at_head = (describe(one, asked, processes) for one in (before, after))
     left_out = incomparable(at_base, at_head, asked)
     chosen = [name for name in asked if name not in left_out]
     if not functions:
@@ -84,24 +86,20 @@ def compare(
     return Compared(before, after, changes, left_out)
 
 
-def _names(side: Side) -> list[str]:
-    """The Functions of the side's package."""
-    names: list[str] = _ask(side, [{"do": "names"}])[0]["names"]
-    return names
-
-
-def _described(side: Side, functions: Sequence[str]) -> Described:
+def describe(side: Side, functions: Sequence[str], processes: Processes) -> Described:
     """What the side's package says of the Functions."""
-    answers = _ask(side, [{"do": "describe", "function": name} for name in functions])
-    return dict(zip(functions, answers, strict=True))
+    from ..measure.processes import START_S, Seat
+
+    server = processes.server(Seat(side.build))
+    return {name: server.ask({"do": "describe", "function": name}, START_S) for name in functions}
 
 
-def _ask(side: Side, messages: Sequence[Message]) -> list[Message]:
-    from ..measure.processes import START_S, Processes, Seat
+def _names(side: Side, processes: Processes) -> list[str]:
+    """The Functions of the side's package."""
+    from ..measure.processes import START_S, Seat
 
-    with Processes() as processes:
-        server = processes.server(Seat(side.build))
-        return [server.ask(message, START_S) for message in messages]
+    names: list[str] = processes.server(Seat(side.build)).ask({"do": "names"}, START_S)["names"]
+    return names
 
 
 def _digest(*asked: Any) -> str:

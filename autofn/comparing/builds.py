@@ -56,7 +56,7 @@ def side(name: str, root: Path, *, threads: int = 1, said: Callable[[str], None]
     """
     if name != WORKING_TREE and os.sep in name and os.access(name, os.X_OK) and Path(name).is_file():
         return Side(name, "", Build(python=name, threads=threads), None)
-    root = Path(_git(root, "rev-parse", "--show-toplevel"))
+    root = top(root)
     copy: Callable[[Path, Path], None]
     if name == WORKING_TREE:
         commit = _git(root, "rev-parse", "HEAD") + "+dirty"
@@ -68,7 +68,12 @@ def side(name: str, root: Path, *, threads: int = 1, said: Callable[[str], None]
     if not folder.exists():
         said(f"building {name}")
         _build(root, copy, folder)
-    return Side(name, commit, Build(threads=threads, environment=_environment(root, folder)), folder)
+    return Side(name, commit, Build(threads=threads, environment=environment(root, folder)), folder)
+
+
+def top(folder: Path) -> Path:
+    """The folder of the repository that `folder` lies in. Raises LookupError where it lies in none."""
+    return Path(_git(folder, "rev-parse", "--show-toplevel"))
 
 
 def resolve(root: Path, revision: str) -> str:
@@ -154,7 +159,7 @@ def _call(command: list[str], folder: Path, log: Path) -> None:
         raise BuildError(f"building failed, {log} has all of it:\n{end}")
 
 
-def _environment(root: Path, folder: Path) -> tuple[tuple[str, str], ...]:
+def environment(root: Path, folder: Path) -> tuple[tuple[str, str], ...]:
     """Its packages come before all others; compiled kernels are kept where all builds find them."""
     path = os.pathsep.join([str(folder.resolve()), *filter(None, [os.environ.get("PYTHONPATH")])])
     cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(root.resolve() / "build" / "inductor"))

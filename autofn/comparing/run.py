@@ -146,7 +146,7 @@ def _look(
             progress(number, len(pairs), f"{name} look: {pair.group}")
             known = looks.read(name, pair)
             if known is None:
-                outcome = _measure(processes, comparison, pair, budget_s(pair))
+                outcome = _measure(processes, comparison, pair, Effort(budget_s(pair)))
                 known = [*_changes(comparison.phases, pair, outcome, confidence), *_missing(pair, comparison.phases)]
                 looks.write(name, pair, known)
             found[pair.group] = known
@@ -154,7 +154,13 @@ def _look(
     return found
 
 
-def _measure(processes: Processes, comparison: Comparison, pair: Pair, budget_s: float) -> Outcome:
+def one_look(processes: Processes, comparison: Comparison, pair: Pair, effort: Effort) -> list[Change]:
+    """The changes of a pair in one look: what is called slower may be a false alarm, once in a hundred times."""
+    outcome = _measure(processes, comparison, pair, effort)
+    return [*_changes(comparison.phases, pair, outcome, CONFIDENCE), *_missing(pair, comparison.phases)]
+
+
+def _measure(processes: Processes, comparison: Comparison, pair: Pair, effort: Effort) -> Outcome:
     specs = [
         ArmSpec(
             f"{side} {arm.variant}", pair.group.key(arm.variant), build, compiled=arm.compiled, memory=side != AGAIN
@@ -164,7 +170,7 @@ def _measure(processes: Processes, comparison: Comparison, pair: Pair, budget_s:
             (BASE, comparison.base.build), (AGAIN, comparison.base.build), (HEAD, comparison.head.build),
         )
     ]  # fmt: skip
-    return Lockstep(processes, specs, comparison.phases, Effort(budget_s)).run()
+    return Lockstep(processes, specs, comparison.phases, effort).run()
 
 
 def _changes(phases: Sequence[str], pair: Pair, outcome: Outcome, confidence: float) -> Iterator[Change]:

@@ -221,6 +221,11 @@ class Processes:
             raise
         return Server(process, channel)
 
+    def forget(self, build: Build) -> None:
+        """Ends the servers of a build, whose code has changed: the next one that is asked for is started anew."""
+        for seat in [seat for seat in self.servers if seat.build == build]:
+            self.servers.pop(seat).end()
+
     def fork(self, parent: Channel, name: str, **fields: Any) -> Worker:
         """A new process forked from the one at `parent`; fields: what it is told. Raises ArmError where none comes."""
         unique = self._unique(name)

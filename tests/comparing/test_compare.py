@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support import PYTHON, commit, copy_working_tree, git, python, write_function
-
-from autofn import registry
+from support import PYTHON, commit, git, python, scratch_repository
 
 pytestmark = [pytest.mark.slow, pytest.mark.measured]
 
@@ -19,19 +17,9 @@ FAILING = PYTHON.replace("return x * x", "raise ArithmeticError('planted')")
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
     """Two commits: the forward of one Function became slower, another saves more, a third fails, one is as it was."""
-    folder = tmp_path_factory.mktemp("scratch") / "repository"
-    copy_working_tree(folder)
-    functions = folder / "autofn" / "functions"
-    for name in registry.names():
-        for path in sorted((functions / name).rglob("*"), reverse=True):
-            path.rmdir() if path.is_dir() else path.unlink()
-        (functions / name).rmdir()
-    for name in ("ant", "bee", "cat", "dog"):
-        write_function(functions, name)
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    commit(folder, "as it was")
+    folder = scratch_repository(tmp_path_factory.mktemp("scratch") / "repository", "ant", "bee", "cat", "dog")
     for name, text in {"ant": SLOW, "bee": HUNGRY, "cat": FAILING}.items():
-        (functions / name / "python.py").write_text(text)
+        (folder / "autofn" / "functions" / name / "python.py").write_text(text)
     commit(folder, "changed")
     return folder
 

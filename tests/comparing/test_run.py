@@ -44,8 +44,8 @@ def measured(monkeypatch):
     calls = []
 
     def plan(*looks):
-        def measure(processes, comparison, pair, budget_s):
-            calls.append((str(pair.group), [arm.variant for arm in pair.arms], budget_s))
+        def measure(processes, comparison, pair, effort):
+            calls.append((str(pair.group), [arm.variant for arm in pair.arms], effort.budget_s))
             return looks[0 if len(calls) <= len(PAIRS) else 1](pair)
 
         monkeypatch.setattr(run, "_measure", measure)
