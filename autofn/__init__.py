@@ -1,5 +1,7 @@
 """autofn: is a custom torch.autograd.Function right, fast and frugal, and does it stay so?
 
+Every Function is a call too, `autofn.clipped_relu(x, 6.0)`: see `calls`.
+
 The package's modules import each other relatively, so that the asv suites can load the measuring code of the working
 tree beside the package of the commit under test (see `benchmarks/__init__.py`).
 """
@@ -34,10 +36,16 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    if name in _HOME:
+        return getattr(_module(_HOME[name]), name)
+    if not name.startswith("_") and name in _module("registry").names():
+        return _module("calls").function(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted([*globals(), *_HOME, *_module("registry").names()])
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f".{name}", __name__)

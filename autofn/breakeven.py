@@ -63,9 +63,14 @@ def break_even(speedups: pd.DataFrame, variants: Sequence[str] = VARIANTS, basel
     )
 
 
-@cache
 def elements(function: str, workload: str, dtype: str) -> int:
-    """The elements of the largest input tensor of a workload.
+    """The elements of the largest input tensor of a workload. Raises LookupError for an unknown one."""
+    return max(sizes(function, workload, dtype).values(), default=0)
+
+
+@cache
+def sizes(function: str, workload: str, dtype: str, *, floating: bool = False) -> dict[int, int]:
+    """{position: elements} of the input tensors of a workload, or of those of floating point numbers.
 
     Nothing is allocated where the Spec makes its tensors by PyTorch alone. Raises LookupError for an unknown Function
     or workload.
@@ -81,7 +86,8 @@ def elements(function: str, workload: str, dtype: str) -> int:
             inputs = _inputs(spec, workload, dtype)
     except Exception:  # inputs that come from values, from NumPy or from a file exist for real only
         inputs = _inputs(spec, workload, dtype)
-    return max((t.numel() for t in inputs if isinstance(t, torch.Tensor)), default=0)
+    tensors = {position: t for position, t in enumerate(inputs) if isinstance(t, torch.Tensor)}
+    return {position: t.numel() for position, t in tensors.items() if t.is_floating_point() or not floating}
 
 
 def _inputs(spec: Spec, workload: str, dtype: str) -> tuple[Any, ...]:

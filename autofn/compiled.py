@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, update_wrapper
+from functools import update_wrapper
 from typing import Any
 
 
@@ -20,15 +20,16 @@ class Graph:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
+        self.compiled: Callable[..., Any] | None = None
         update_wrapper(self, function)
 
-    @cached_property
-    def compiled(self) -> Callable[..., Any]:
-        import torch
-
-        return torch.compile(self.function, fullgraph=True, dynamic=dynamic_shapes() or None)
-
     def __call__(self, *args: Any) -> Any:
+        if self.compiled is None:
+            import torch
+
+            if torch.compiler.is_compiling():
+                return self.function(*args)  # into the graph around it
+            self.compiled = torch.compile(self.function, fullgraph=True, dynamic=dynamic_shapes() or None)
         return self.compiled(*args)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import hashlib
 import importlib
+import keyword
 import os
+import pkgutil
 import re
 import shutil
 from collections.abc import Callable, Iterable
@@ -37,6 +39,14 @@ class Variant:
 def names() -> tuple[str, ...]:
     """The Functions, in alphabetical order: the folders under `functions/` that hold an `__init__.py`."""
     return tuple(sorted(path.parent.name for path in FOLDER.glob("*/__init__.py")))
+
+
+@cache
+def taken() -> frozenset[str]:
+    """The names that no Function can have, for it is called as an attribute of the package: `autofn.exp(x)`."""
+    package = importlib.import_module(f"{__package__}")
+    modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
+    return frozenset({*keyword.kwlist, *package.__all__, *vars(package), *modules})
 
 
 def fingerprint() -> str:
@@ -151,6 +161,11 @@ def _missing_tool(found: Variant, device: str) -> str | None:
         return f"runs on {only} only, not on {device}"
     if device == "cuda" and not torch.cuda.is_available():
         return "no CUDA device"
+    if found.kind == "cpp" and device == "cuda" and (FOLDER / found.function / "kernel.cu").exists():
+        from .extension import build_record
+
+        if not build_record().get("cuda"):
+            return "the C++ extension was built without CUDA kernels"
     if found.kind in COMPILED and device == "cpu":
         compiler = os.environ.get("CXX", "g++").split()[-1]
         if not shutil.which(compiler):

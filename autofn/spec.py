@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from .records import is_ceiling
-from .registry import PHASES
+from .registry import PHASES, taken
 
 REQUIRED_WORKLOADS = ("tiny", "small", "large")
 
@@ -90,6 +90,10 @@ class Spec:
             raise ValueError(f"Spec: a name is lower case, digits and underscores, got {self.name!r}")
         if is_ceiling(self.name):
             raise ValueError(f"Spec: the name {self.name!r} is taken: results of it are what the machine reaches")
+        if self.name in taken():
+            raise ValueError(
+                f"Spec: the name {self.name!r} is taken: a Function is called as autofn.NAME, and that is not free"
+            )
         missing = [workload for workload in REQUIRED_WORKLOADS if workload not in self.workloads]
         if missing:
             raise ValueError(

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 import autofn.functions
-from autofn import Spec, Tolerance, registry
+from autofn import Spec, Tolerance, calls, registry
 from autofn.case import Key, prepare
 
 ROOT = Path(__file__).parents[1]
@@ -133,6 +133,7 @@ def plant(monkeypatch, functions):
     monkeypatch.setattr(autofn.functions, "__path__", [str(functions)])
     registry.spec.cache_clear()
     registry.variants.cache_clear()
+    calls.forget()
     for name in [name for name in sys.modules if name.startswith("autofn.functions.")]:
         monkeypatch.delitem(sys.modules, name)
     importlib.invalidate_caches()
@@ -142,6 +143,7 @@ def unplant():
     """Forgets what was planted; for the end of the fixture, after monkeypatch has put everything back."""
     registry.spec.cache_clear()
     registry.variants.cache_clear()
+    calls.forget()
     for name in [name for name in sys.modules if name.startswith("autofn.functions.")]:
         del sys.modules[name]
 

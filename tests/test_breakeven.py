@@ -10,7 +10,7 @@ from sample_results import record
 from support import DECLARATION, plant, unplant, write_function
 
 from autofn import registry, results
-from autofn.breakeven import break_even, elements
+from autofn.breakeven import break_even, elements, sizes
 from autofn.reporting.inputs import Inputs
 from autofn.reporting.model import Table
 from autofn.reporting.sections import breakeven
@@ -30,7 +30,7 @@ def planted(tmp_path):
         plant(patch, tmp_path)
         yield
     unplant()
-    elements.cache_clear()
+    sizes.cache_clear()
 
 
 def times(**variants):

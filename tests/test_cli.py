@@ -77,6 +77,7 @@ def test_list_as_json_is_json(autofn):
         "cpp": {"unavailable": "planted: there is no kernel"},
     }  # fmt: skip
     assert found["workloads"]["tiny"] == {"n": 6}
+    assert found["auto"] == {"float32": [[0, "python"]], "float64": [[0, "python"]]}
     assert "compile" in found["without"]
 
 
@@ -140,6 +141,7 @@ MISUSE = {
     "check -v pyton": "there is no variant 'pyton'; did you mean python",
     "check --dtype float23": "there is no dtype 'float23'; did you mean float32",
     "check --device cdua": "there is no device 'cdua'; did you mean cuda",
+    "choose ont": "there is no Function 'ont'; did you mean ant",
     "bench ont": "there is no Function 'ont'; did you mean ant",
     "bench -v pyton": "there is no variant 'pyton'; did you mean python",
     "bench -w tinny": "there is no workload 'tinny'; did you mean tiny",
@@ -208,6 +210,14 @@ def test_a_bench_of_what_cannot_run_ends_with_3(autofn):
     status, out, _ = autofn("bench", "ant", "--quick", "-w", "tiny", "--device", "cuda")
     assert status == 3
     assert "no CUDA device" in out
+
+
+def test_without_verdicts_nothing_is_chosen_and_that_ends_with_3(autofn, tmp_path):
+    assert autofn("bench", "ant", "--quick", "--budget", "0.01", "-w", "tiny")[0] == 0
+    status, _, err = autofn("choose", "ant")
+    assert status == 3
+    assert "ant: no verdicts below .; run `autofn check ant` and `autofn bench ant`" in err
+    assert not (tmp_path / "functions" / "ant" / "choice.json").exists()
 
 
 # Files
@@ -313,7 +323,7 @@ def test_help_says_what_there_is_without_loading_torch(scratch):
     )
     found = python("-c", code, cwd=scratch / "work", package=scratch / "package")
     assert found.returncode == 0
-    for command in ("list", "check", "bench", "trace", "report"):
+    for command in ("list", "check", "bench", "choose", "trace", "report"):
         assert command in found.stdout
     modules = found.stdout.splitlines()[-1]
     assert "'autofn.cli.bench'" in modules

@@ -26,6 +26,12 @@ def test_a_name_that_could_not_be_a_folder_of_ours_is_refused(name):
         make_spec(name=name)
 
 
+@pytest.mark.parametrize("name", ["check", "report", "records", "functions", "lambda", "importlib", "annotations"])
+def test_a_name_that_is_something_else_of_the_package_is_taken(name):
+    with pytest.raises(ValueError, match=f"the name '{name}' is taken: "):
+        make_spec(name=name)
+
+
 @pytest.mark.parametrize("lacking", REQUIRED_WORKLOADS)
 def test_a_lacking_workload_is_named(lacking):
     workloads = {name: sizes for name, sizes in WORKLOADS.items() if name != lacking}

@@ -14,6 +14,7 @@ import typer
 from .. import __version__
 from .bench import bench_command
 from .check import check_command
+from .choose import choose_command
 from .compare import compare_command
 from .dev import dev_command
 from .list import list_command
@@ -38,6 +39,7 @@ app.command("bench")(bench_command)
 app.command("compare")(compare_command)
 app.command("dev")(dev_command)
 app.command("regressions")(regressions_command)
+app.command("choose")(choose_command)
 app.command("trace")(trace_command)
 app.command("report")(report_command)
 

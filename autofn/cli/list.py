@@ -28,9 +28,10 @@ def list_command(
 
 
 def _describe(name: str, device: str) -> dict[str, Any]:
-    from .. import registry
+    from .. import choice, registry
 
     spec = registry.spec(name)
+    able = choice.runnable(name, device)
     return {
         "function": name,
         "formula": registry.summary(name),
@@ -40,6 +41,7 @@ def _describe(name: str, device: str) -> dict[str, Any]:
         "variants": {
             v.name: {"unavailable": registry.unavailable(name, v.name, device)} for v in registry.variants(name)
         },
+        "auto": {dtype: choice.steps(name, device, dtype) for dtype in spec.dtypes if able},
         "without": dict(spec.without),
     }
 
@@ -49,13 +51,14 @@ def _print(found: list[dict[str, Any]], device: str) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table("Function", "Formula", f"Variants on {device}", "Workloads", "Dtypes")
+    from ..choice import told
+
+    table = Table("Function", "Formula", f"Variants on {device}", "Auto", "Workloads", "Dtypes")
     for entry in found:
         names = [f"[red]{v}[/]" if why["unavailable"] else v for v, why in entry["variants"].items()]
-        table.add_row(
-            entry["function"], escape(entry["formula"]), " ".join(names), " ".join(entry["workloads"]),
-            " ".join(entry["dtypes"]),
-        )  # fmt: skip
+        auto = told(next(iter(entry["auto"].values()), ()))
+        words = (" ".join(entry[column]) for column in ("workloads", "dtypes"))
+        table.add_row(entry["function"], escape(entry["formula"]), " ".join(names), auto, *words)
     console = Console()
     console.print(table)
     reasons = {
