@@ -8,8 +8,8 @@
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 
-#include "elementwise.h"
 #include "lanes.h"
+#include "rows.h"
 
 namespace autofn {
 
@@ -43,9 +43,6 @@ void carry(at::opmath_type<scalar_t>* own, int64_t columns, int64_t done) {
 
 // The sum of all threads' rows, rounded once.
 inline at::Tensor total(const at::Tensor& partial, at::ScalarType dtype) { return at::sum(partial, 0).to(dtype); }
-
-// Rows a thread takes at least, so that it has kGrain elements.
-inline int64_t row_grain(int64_t columns) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, columns)); }
 
 template <typename scalar_t>
 void add_rows(at::opmath_type<scalar_t>* own, const scalar_t* rows, int64_t count, int64_t columns) {

@@ -79,21 +79,4 @@ void for_lanes(int64_t n, Body body) {
   if (i < n) body(i, n - i);
 }
 
-// The sum over n elements of term(offset, count), a vector that is 0 past count. Four sums run at once: one alone
-// would wait for each addition before the next.
-template <typename scalar_t, typename Term>
-at::opmath_type<scalar_t> sum_lanes(int64_t n, Term term) {
-  using Vec = typename Lanes<scalar_t>::Vec;
-  using Wide = typename Lanes<scalar_t>::Wide;
-  constexpr int64_t width = Lanes<scalar_t>::kWidth;
-  Vec sums[4] = {Vec(0), Vec(0), Vec(0), Vec(0)};
-  int64_t i = 0;
-  for (; i + 4 * width <= n; i += 4 * width) {
-    for (int k = 0; k < 4; ++k) sums[k] = sums[k] + term(i + k * width, width);
-  }
-  for (; i < n; i += width) sums[0] = sums[0] + term(i, std::min(width, n - i));
-  return at::vec::vec_reduce_all<Wide, Lanes<scalar_t>::kParts>(
-      [](auto a, auto b) { return a + b; }, (sums[0] + sums[1]) + (sums[2] + sums[3]));
-}
-
 }  // namespace autofn

@@ -1,6 +1,8 @@
 // Row reductions on CUDA, one block a row, and sums over rows; no torch header.
 #pragma once
 
+#include <cmath>
+
 #include "device.cuh"
 
 namespace autofn {
@@ -48,6 +50,22 @@ __device__ W block_sum(W value) {
 template <typename W>
 __device__ W block_max(W value) {
   return block_reduce<Max>(value);
+}
+
+// The sum of term(i) for i below n, by a block of kThreads threads, handed to all of them.
+template <typename W, typename Term>
+__device__ W row_sum(int64_t n, Term term) {
+  W sum = 0;
+  for (int64_t i = threadIdx.x; i < n; i += kThreads) sum += term(i);
+  return block_sum(sum);
+}
+
+// The largest of term(i), -infinity where n is 0; a NaN wins.
+template <typename W, typename Term>
+__device__ W row_max(int64_t n, Term term) {
+  W largest = -static_cast<W>(INFINITY);
+  for (int64_t i = threadIdx.x; i < n; i += kThreads) largest = Max{}(largest, term(i));
+  return block_max(largest);
 }
 
 // partial[block][column] = the sum over the block's rows of term(row, column). Grid (column blocks, row blocks).
