@@ -1,0 +1,5 @@
+"""Softmax from the C++ extension: kernel.cpp, on CUDA kernel.cu."""
+
+from autofn import extension
+
+apply = extension.operator("softmax")
