@@ -15,6 +15,13 @@ def floating(who: str, **tensors: torch.Tensor) -> None:
         raise ValueError(f"{who}: dtypes must be equal, got {got}")
 
 
+def same_shape(who: str, **tensors: torch.Tensor) -> None:
+    """Raises ValueError unless all tensors have one shape."""
+    if len({tensor.shape for tensor in tensors.values()}) > 1:
+        got = " and ".join(f"{name} {list(tensor.shape)}" for name, tensor in tensors.items())
+        raise ValueError(f"{who}: shapes must be equal, got {got}")
+
+
 def above_zero(who: str, **numbers: float) -> None:
     """Raises ValueError unless all numbers are above 0."""
     for name, number in numbers.items():
@@ -28,3 +35,10 @@ def shape(who: str, name: str, tensor: torch.Tensor, expected: tuple[int | None,
     if len(sizes) != len(expected) or any(want not in (None, got) for want, got in zip(expected, sizes, strict=True)):
         rule = ", ".join("*" if size is None else str(size) for size in expected)
         raise ValueError(f"{who}: {name} must have shape [{rule}], got {list(sizes)}")
+
+
+def device(who: str, **tensors: torch.Tensor) -> None:
+    """Raises ValueError unless all tensors are on one device."""
+    if len({tensor.device for tensor in tensors.values()}) > 1:
+        got = " and ".join(f"{name} {tensor.device}" for name, tensor in tensors.items())
+        raise ValueError(f"{who}: devices must be equal, got {got}")
