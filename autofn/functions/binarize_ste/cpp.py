@@ -1,0 +1,5 @@
+"""Straight-through binarisation from the C++ extension: kernel.cpp, on CUDA kernel.cu."""
+
+from autofn import extension
+
+apply = extension.operator("binarize_ste")
