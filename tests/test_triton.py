@@ -47,7 +47,7 @@ def interpreted(chosen, tmp_path_factory):
         "-m", "pytest", TESTS / "test_functions.py", TESTS / "functions", "-k", f"triton and ({' or '.join(chosen)})",
         "-q", "-p", "no:cacheprovider", f"--junitxml={report}",
         # NumPy, which computes for the interpreter, warns of an overflow that a GPU passes over.
-        "-W", "ignore::RuntimeWarning:triton",
+        "-W", "ignore::RuntimeWarning:triton.runtime.interpreter",
         TRITON_INTERPRET="1",
     )  # fmt: skip
     assert report.exists(), done.stdout + done.stderr
