@@ -7,8 +7,8 @@ from truth import assert_matches, evaluate, truth
 from autofn import registry
 
 SPEC = registry.spec("softmax")
-MASKED = ["eager", "compile", "python", "fused", "cpp"]
-WRITTEN = ["python", "fused", "cpp"]
+MASKED = ["eager", "compile", "python", "fused", "cpp", "triton"]
+WRITTEN = ["python", "fused", "cpp", "triton"]
 INF, NAN = math.inf, math.nan
 
 # Dynamo looks at the .grad of all that a graph is given, saved outputs too, and torch warns of its own look.
@@ -78,7 +78,7 @@ def test_large_numbers_and_large_distances_do_not_overflow(variant, load):
 # The last two keep no exponentials: float32 keeps 16,384, float64 8,192.
 @pytest.mark.parametrize("shape", [(8,), (2, 3, 8), (2, 0, 8), (3, 0), (1, 67), (2, 16384), (2, 16391)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("variant", ["eager", "python", "cpp"])
+@pytest.mark.parametrize("variant", ["eager", "python", "cpp", "triton"])
 def test_any_shape_with_a_last_dimension_is_taken(variant, dtype, shape, load):
     generator = torch.Generator().manual_seed(0)
     x, grad_output = (torch.randn(shape, generator=generator).to(dtype) for _ in range(2))
