@@ -48,6 +48,8 @@ def double_backward(subject: Subject) -> Iterator[Finding | Seen]:
             yield from _held_to_its_refusal(subject, answers, slopes)
             return
         wrong = list(_wrong(subject, answers, slopes)) or list(_wrong_alone(function, point, slopes))
+        if subject.intent.surrogate and not subject.written:
+            wrong = [_of_a_formula(each) for each in wrong]
         refused = [] if wrong else list(_refused(answers))
         yield from wrong
         yield from refused
@@ -188,6 +190,12 @@ def _wrong_alone(function: Pure, point: Point, slopes: list[list[Slope]]) -> Ite
             found = _described(replace(miss, gradient=only), "tracked", len(slopes), ERROR)
             yield replace(found, message=f"{found.message}, where no other input requires grad")
             return
+
+
+def _of_a_formula(found: Finding) -> Finding:
+    """What autograd makes of detached pairs is symmetric, which the slopes of a surrogate gradient need not be."""
+    why = "a surrogate in PyTorch's own operations is differentiated again as they say, detached parts as constants"
+    return replace(found, message=f"{why}: {found.message}", fix="", severity=INFO)
 
 
 def _refused(answers: dict[str, list[Answer]]) -> Iterator[Finding]:

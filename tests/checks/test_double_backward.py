@@ -1,5 +1,7 @@
 """The second derivative: right, or refused; with planted faults that must be found and right ones that must pass."""
 
+from dataclasses import replace
+
 import numpy
 import pytest
 import torch
@@ -7,6 +9,9 @@ from faulty import findings as of_fault
 from planted.written import findings, function, messages, normal, outcome
 from torch.autograd.function import once_differentiable
 
+from autofn.checks.double_backward import double_backward
+from autofn.checks.intent import Intent
+from autofn.checks.subject import of_callable
 from autofn.refusal import refuse_double_backward
 
 RULE = "double-backward"
@@ -281,3 +286,16 @@ def test_a_first_backward_that_raises_is_left_to_other_rules():
 def test_a_wrong_first_gradient_is_left_to_other_rules():
     planted = function(save("x"), lambda ctx, g: 5 * ctx.saved_tensors[0] ** 2 * g)
     assert findings(RULE, planted, one, lambda x: x**3) == ()
+
+
+def rounded_steps(x, step):
+    """Straight-through rounding to steps, by a detached pair: step's gradient depends on x, that of x not on step."""
+    ratio = x / step
+    return (ratio + (ratio.round() - ratio).detach()) * step
+
+
+@pytest.mark.parametrize(("written", "severity"), [(False, "info"), (True, "error")])
+def test_a_surrogate_of_detached_pairs_is_told_where_no_backward_is_written(written, severity):
+    subject = of_callable(rounded_steps, two, intent=Intent(surrogate=True, surrogate_of=rounded_steps))
+    told = [each.severity for each in double_backward(replace(subject, written=written)) if hasattr(each, "severity")]
+    assert told == [severity]
