@@ -58,17 +58,21 @@ def _signature(
 
 
 def launch(kernel: Any, grid: tuple[int, ...], *args: Any, num_warps: int = NUM_WARPS, **constants: Any) -> None:
-    """Starts a kernel on the device of its first argument, a tensor; nothing where the grid is empty."""
+    """Starts a kernel on the device of its first tensor; nothing where the grid is empty."""
     if 0 in grid:
         return
-    with torch.cuda.device_of(args[0]):
+    with torch.cuda.device_of(_first_tensor(args)):
         kernel[grid](*args, num_warps=num_warps, **constants)
 
 
-def map_elements(kernel: Any, out: torch.Tensor, *args: Any) -> None:
-    """Launches `kernel(out, *args, n, BLOCK)` over the n elements of `out`; tensors are contiguous and of its size."""
-    n = out.numel()
-    launch(kernel, (triton.cdiv(n, BLOCK),), out, *args, n, BLOCK=BLOCK)
+def map_elements(kernel: Any, *args: Any) -> None:
+    """Launches `kernel(*args, n, BLOCK)` over the n elements of each tensor; all are contiguous and of one size."""
+    n = _first_tensor(args).numel()
+    launch(kernel, (triton.cdiv(n, BLOCK),), *args, n, BLOCK=BLOCK)
+
+
+def _first_tensor(args: tuple[Any, ...]) -> torch.Tensor:
+    return next(value for value in args if isinstance(value, torch.Tensor))
 
 
 @triton.jit
@@ -88,3 +92,9 @@ def widened(x):
 def number(value, like):
     """A Python number, handed over as float64, in the type of `like`."""
     return tl.full((), value, like.dtype)
+
+
+@triton.jit
+def sigmoid(x):
+    """`1 / (1 + exp(-x))` in the type of x."""
+    return 1 / (1 + tl.exp(-x))
