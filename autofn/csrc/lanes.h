@@ -63,10 +63,17 @@ struct Lanes {
 #endif
   }
 
-  // The accumulators are kept in the wide type, so they are loaded and stored without conversion.
-  static Vec load_wide(const Wide* from, int64_t count = kWidth) { return Vec::loadu(from, count); }
+  // The accumulators are kept in the wide type, so they are loaded and stored without conversion. at::vec inlines what
+  // counts no lanes, and calls a function where two parts are counted.
+  static Vec load_wide(const Wide* from, int64_t count = kWidth) {
+    return count == kWidth ? Vec::loadu(from) : Vec::loadu(from, count);
+  }
   static void store_wide(const Vec& values, Wide* to, int64_t count = kWidth) {
-    values.store(to, static_cast<int>(count));
+    if (count == kWidth) {
+      values.store(to);
+    } else {
+      values.store(to, static_cast<int>(count));
+    }
   }
 };
 
