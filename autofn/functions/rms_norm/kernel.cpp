@@ -20,73 +20,78 @@ using Pair = std::tuple<Tensor, Tensor>;
 using autofn::rms_norm::check_inputs;
 using autofn::rms_norm::empty_row_numbers;
 
-// y = x * r * weight, and r.
-template <typename scalar_t>
+// y = x * r * weight; returns r. While y is written the next row is fetched, which would wait for its sum otherwise.
+template <typename scalar_t, bool kStream>
 at::opmath_type<scalar_t> normalise_row(
-    scalar_t* y, const scalar_t* x, const scalar_t* weight, int64_t features, double eps) {
+    autofn::OutputRow<scalar_t, kStream> y, const scalar_t* x, const scalar_t* weight, double eps) {
   using L = autofn::Lanes<scalar_t>;
   using Wide = typename L::Wide;
-  const Wide squares = autofn::sum_lanes<scalar_t>(features, [&](int64_t i, int64_t n) {
+  const Wide squares = autofn::sum_lanes<scalar_t>(y.columns, [=](int64_t i, int64_t n) {
     const auto v = L::load(x + i, n);
     return v * v;
   });
-  const Wide inverse = 1 / std::sqrt(squares / features + static_cast<Wide>(eps));
+  const Wide inverse = 1 / std::sqrt(squares / y.columns + static_cast<Wide>(eps));
   const typename L::Vec r(inverse);
-  autofn::for_lanes<scalar_t>(
-      features, [&](int64_t i, int64_t n) { L::store(L::load(x + i, n) * r * L::load(weight + i, n), y + i, n); });
+  y.write([=](int64_t i, int64_t n) {
+    __builtin_prefetch(x + y.columns + i);
+    return L::load(x + i, n) * r * L::load(weight + i, n);
+  });
   return inverse;
 }
 
 Pair forward_cpu(const Tensor& x_in, const Tensor& weight_in, double eps) {
   check_inputs(x_in, weight_in, eps);
   const Tensor x = x_in.contiguous(), weight = weight_in.contiguous();
-  const int64_t features = weight.numel();
   Tensor y = at::empty_like(x), inverse = empty_row_numbers(x);
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, x.scalar_type(), "rms_norm_forward_cpu", [&] {
-    auto* py = y.mutable_data_ptr<scalar_t>();
     auto* r = inverse.mutable_data_ptr<at::opmath_type<scalar_t>>();
     const auto* px = x.const_data_ptr<scalar_t>();
     const auto* w = weight.const_data_ptr<scalar_t>();
-    at::parallel_for(0, inverse.numel(), autofn::row_grain(features), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row)
-        r[row] = normalise_row(py + row * features, px + row * features, w, features, eps);
-    });
+    autofn::write_rows<scalar_t>(
+        y, [&](auto out, int64_t row) { r[row] = normalise_row(out, px + row * out.columns, w, eps); });
   });
   return {y, inverse};
 }
 
-// The gradients of one row; no grad_x without weight, no sums without need.
+// The gradients, row by row; weight is null where grad_x is not needed, sums where grad_weight is not.
 template <typename scalar_t>
-struct RowGradient {
+struct Gradients {
   using L = autofn::Lanes<scalar_t>;
   using Wide = typename L::Wide;
+  using Vec = typename L::Vec;
 
-  scalar_t* grad_x;
-  Wide* sums;
   const scalar_t* grad_output;
   const scalar_t* x;
+  const Wide* inverse;
   const scalar_t* weight;
+  Wide* sums;
   int64_t features;
 
-  void compute(Wide inverse) const {
-    const Wide dot = add_weight_gradient(typename L::Vec(inverse));
-    if (grad_x) write_grad_x(typename L::Vec(inverse), typename L::Vec(inverse * inverse * inverse * (dot / features)));
+  // Adds grad_output * x * r to the sums; returns the sum of grad_output * x * weight.
+  Wide add_weight_gradient(int64_t row) const {
+    const auto [g, v] = at(row);
+    const Vec r(inverse[row]);
+    Wide* own = sums ? autofn::own_sums(sums, features) : nullptr;
+    const Wide dot = autofn::sum_lanes<scalar_t>(features, [=, w = weight](int64_t i, int64_t n) {
+      const Vec product = L::load(g + i, n) * L::load(v + i, n);
+      if (own) L::store_wide(L::load_wide(own + i, n) + product * r, own + i, n);
+      return w ? product * L::load(w + i, n) : product;
+    });
+    if (own) autofn::carry<scalar_t>(own, features, row + 1);
+    return dot;
   }
 
-  // sums += grad_output * x * r; returns the sum of grad_output * weight * x.
-  Wide add_weight_gradient(typename L::Vec r) const {
-    return autofn::sum_lanes<scalar_t>(features, [&](int64_t i, int64_t n) {
-      const auto product = L::load(grad_output + i, n) * L::load(x + i, n);
-      if (sums) L::store_wide(L::load_wide(sums + i, n) + product * r, sums + i, n);
-      return weight ? product * L::load(weight + i, n) : product;
+  template <bool kStream>
+  void write_grad_x(autofn::OutputRow<scalar_t, kStream> grad_x, int64_t row) const {
+    const auto [g, v] = at(row);
+    const Wide mean = add_weight_gradient(row) / features, r = inverse[row];
+    grad_x.write([=, w = weight, scale = Vec(r), along_x = Vec(r * r * r * mean)](int64_t i, int64_t n) {
+      return scale * (L::load(g + i, n) * L::load(w + i, n)) - along_x * L::load(v + i, n);
     });
   }
 
-  void write_grad_x(typename L::Vec r, typename L::Vec along_x) const {
-    autofn::for_lanes<scalar_t>(features, [&](int64_t i, int64_t n) {
-      const auto scaled = L::load(grad_output + i, n) * L::load(weight + i, n);
-      L::store(r * scaled - along_x * L::load(x + i, n), grad_x + i, n);
-    });
+  std::pair<const scalar_t*, const scalar_t*> at(int64_t row) const {
+    return {grad_output + row * features, x + row * features};
   }
 };
 
@@ -104,20 +109,20 @@ Pair backward_cpu(
   Tensor partial = needs_weight ? autofn::partial_sums(x, features) : Tensor();
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, x.scalar_type(), "rms_norm_backward_cpu", [&] {
     using Wide = at::opmath_type<scalar_t>;
-    auto* gx = weight_in ? grad_x.mutable_data_ptr<scalar_t>() : nullptr;
-    auto* sums = needs_weight ? partial.mutable_data_ptr<Wide>() : nullptr;
-    const auto* w = weight_in ? weight.const_data_ptr<scalar_t>() : nullptr;
-    const auto* g = grad_output.const_data_ptr<scalar_t>();
-    const auto* px = x.const_data_ptr<scalar_t>();
-    const auto* r = inverse.const_data_ptr<Wide>();
-    at::parallel_for(0, inverse.numel(), autofn::row_grain(features), [&](int64_t begin, int64_t end) {
-      auto* own = sums ? autofn::own_sums(sums, features) : nullptr;
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t first = row * features;
-        RowGradient<scalar_t>{gx ? gx + first : nullptr, own, g + first, px + first, w, features}.compute(r[row]);
-        if (own) autofn::carry<scalar_t>(own, features, row + 1 - begin);
-      }
-    });
+    const Gradients<scalar_t> gradients{
+        grad_output.const_data_ptr<scalar_t>(),
+        x.const_data_ptr<scalar_t>(),
+        inverse.const_data_ptr<Wide>(),
+        weight_in ? weight.const_data_ptr<scalar_t>() : nullptr,
+        needs_weight ? partial.mutable_data_ptr<Wide>() : nullptr,
+        features};
+    if (weight_in) {
+      autofn::write_rows<scalar_t>(grad_x, [&](auto out, int64_t row) { gradients.write_grad_x(out, row); });
+    } else {
+      at::parallel_for(0, inverse.numel(), autofn::row_grain(features), [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) gradients.add_weight_gradient(row);
+      });
+    }
   });
   return {grad_x, needs_weight ? autofn::total(partial, x.scalar_type()) : Tensor()};
 }
