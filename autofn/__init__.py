@@ -8,7 +8,7 @@ tree beside the package of the commit under test (see `benchmarks/__init__.py`).
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,13 +38,15 @@ _HOME = {
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(_module(_HOME[name]), name)
-    if not name.startswith("_") and name in _module("registry").names():
+    # `from . import name` asks here before it looks for a module, and what follows imports modules itself.
+    is_module = importlib.util.find_spec(f"{__name__}.{name}") is not None
+    if not name.startswith("_") and not is_module and name in _module("registry").every_name():
         return _module("calls").function(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME, *_module("registry").names()])
+    return sorted([*globals(), *_HOME, *_module("registry").every_name()])
 
 
 def _module(name: str) -> Any:

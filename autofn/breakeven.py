@@ -98,7 +98,7 @@ def _inputs(spec: Spec, workload: str, dtype: str) -> tuple[Any, ...]:
 
 def _elements(row: Any) -> int:
     """0 where the Function or the workload is not, or no longer, what was measured."""
-    if row.function not in registry.names():
+    if row.function not in registry.every_name():
         return 0
     spec = registry.spec(row.function)
     if row.workload not in spec.workloads or row.version not in ("", spec.version):

@@ -29,16 +29,18 @@ class Choice:
     steps: Mapping[tuple[str, str], tuple[Step, ...]] = field(default_factory=dict)
 
 
-def path(function: str) -> Path:
-    """The file of a Function, whether it exists or not."""
-    return registry.FOLDER / function / FILE
+def path(function: str) -> Path | None:
+    """The file of a Function, whether it exists or not; None for one that has no folder."""
+    folder = registry.folder(function)
+    return folder / FILE if folder else None
 
 
 def read(function: str) -> Choice:
     """The measured choice of a Function; an empty one where there is no file."""
-    if not path(function).exists():
+    file = path(function)
+    if file is None or not file.exists():
         return Choice()
-    found = json.loads(path(function).read_text())
+    found = json.loads(file.read_text())
     steps = {
         (device, dtype): tuple((least, variant) for least, variant in chosen)
         for device, of_device in found["devices"].items()

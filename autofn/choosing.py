@@ -52,6 +52,8 @@ def choose(function: str, results: pd.DataFrame) -> dict[str, Any] | None:
 def write(function: str, chosen: Mapping[str, Any]) -> None:
     """Replaces what the file says of the measured devices; what it says of others stays."""
     target = choice.path(function)
+    if target is None:
+        raise ValueError(f"choose: {function} has no folder of its own in which its choice could be kept")
     known = json.loads(target.read_text())["devices"] if target.exists() else {}
     whole = {**chosen, "devices": {**known, **chosen["devices"]}}
     write_atomically(target, json.dumps(whole, indent=1) + "\n")

@@ -86,7 +86,7 @@ def _key(row: Any) -> tuple[str, ...]:
 
 
 def _rates(row: Any, ceilings: _Ceilings) -> Rates:
-    spec = registry.spec(row.function) if row.function in registry.names() else None
+    spec = registry.spec(row.function) if row.function in registry.every_name() else None
     stale = spec is None or row.workload not in spec.workloads or row.version not in ("", spec.version)
     if spec is None or stale or not row.value > 0:
         return Rates()

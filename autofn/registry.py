@@ -1,4 +1,4 @@
-"""Which Functions and variants exist, and why one cannot run here. The only walk over folders."""
+"""Which Functions and variants exist, and why one cannot run here."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .origins import Origin
     from .spec import Spec
 
 FOLDER = Path(__file__).parent / "functions"
@@ -37,8 +38,51 @@ class Variant:
 
 
 def names() -> tuple[str, ...]:
-    """The Functions, in alphabetical order: the folders under `functions/` that hold an `__init__.py`."""
-    return tuple(sorted(path.parent.name for path in FOLDER.glob("*/__init__.py")))
+    """The Functions that a command means when none is named, in alphabetical order.
+
+    Somebody's own (see `origins`) where there are any, else the built-in ones and those of installed packages.
+    """
+    from . import origins
+
+    return tuple(
+        sorted(name for origin in origins.own() or (_built_in(), *origins.installed()) for name in origin.names())
+    )
+
+
+def every_name() -> tuple[str, ...]:
+    """All Functions that can be named."""
+    return tuple(sorted(_by_name()))
+
+
+def _built_in() -> Origin:
+    from . import origins
+
+    return origins.Folders(f"{__package__}.functions", FOLDER)
+
+
+def _by_name() -> dict[str, Origin]:
+    """Each Function's origin. Raises ValueError for one name in two of them."""
+    from . import origins
+
+    found: dict[str, Origin] = {}
+    for origin in (_built_in(), *origins.installed(), *origins.own()):
+        for name in origin.names():
+            if name in found:
+                raise ValueError(f"there are two Functions of the name {name!r}, in {found[name]} and in {origin}")
+            found[name] = origin
+    return found
+
+
+def _origin(name: str) -> Origin:
+    found = _by_name()
+    if name not in found:
+        raise unknown("there is no Function", name, names())
+    return found[name]
+
+
+def folder(name: str) -> Path | None:
+    """The folder that a Function's files lie in, None for one that is declared in a file with others."""
+    return _origin(name).folder(name)
 
 
 @cache
@@ -52,9 +96,11 @@ def taken() -> frozenset[str]:
 def fingerprint() -> str:
     """A digest of the package's code and extension: what one state of it gave is not mixed with what another gives."""
     found = hashlib.sha256()
+    from . import origins
+
     folders = (Path(__file__).parent, FOLDER)
     files = {path for folder in folders for suffix in ("py", "so") for path in folder.rglob(f"*.{suffix}")}
-    for path in sorted(files):
+    for path in sorted({*files, *(path for origin in origins.own() for path in origin.files())}):
         found.update(f"{path}\n".encode() + path.read_bytes())
     return found.hexdigest()
 
@@ -70,36 +116,34 @@ def unknown(what: str, given: str, known: Iterable[str]) -> LookupError:
 @cache
 def spec(name: str) -> Spec:
     """The Spec of a Function. Raises LookupError for an unknown name, ValueError where folder and Spec disagree."""
-    if name not in names():
-        raise unknown("there is no Function", name, names())
-    found: Spec = importlib.import_module(f".functions.{name}", __package__).SPEC
-    if found.name != name:
-        raise ValueError(f"{name}: the Spec's name must be its folder's, got {found.name!r}")
-    return found
+    return _origin(name).declaration(name)
 
 
 def summary(name: str) -> str:
     """The first line of the Function's docstring: its formula."""
-    doc = importlib.import_module(f".functions.{name}", __package__).__doc__ or ""
-    return doc.strip().splitlines()[0] if doc.strip() else ""
+    return next(iter(documentation(name).splitlines()), "")
 
 
 def documentation(name: str) -> str:
     """The Function's whole docstring: math, shapes, source, what is saved and why."""
-    return (importlib.import_module(f".functions.{name}", __package__).__doc__ or "").strip()
+    return _origin(name).documentation(name)
 
 
 @cache
 def variants(name: str) -> tuple[Variant, ...]:
-    """The variants of a Function, in the order of KINDS: the derived ones, then one a file of its folder."""
-    if name not in names():
-        raise unknown("there is no Function", name, names())
-    files = sorted(path.stem for path in (FOLDER / name).glob("*.py"))
-    kinds = "|".join(kind for kind in KINDS if kind not in DERIVED)
+    """The variants of a Function, in the order of KINDS: the derived ones, then those that are written."""
+    written = _origin(name).variants(name)
     found = [Variant(name, kind, kind) for kind in DERIVED]
-    found += [Variant(name, stem, match[1]) for stem in files if (match := re.fullmatch(rf"({kinds})(_\w+)?", stem))]
+    found += [Variant(name, each, kind) for each in dict.fromkeys(written) if (kind := kind_of(each))]
     there = [variant for variant in found if variant.name not in spec(name).without]
     return tuple(sorted(there, key=lambda variant: (KINDS.index(variant.kind), variant.name)))
+
+
+def kind_of(variant: str) -> str | None:
+    """The kind of a written variant by its name, None for what is no variant's name: "cpp_mask" is of the kind cpp."""
+    kinds = "|".join(kind for kind in KINDS if kind not in DERIVED)
+    match = re.fullmatch(rf"({kinds})(_\w+)?", variant)
+    return match[1] if match else None
 
 
 def variant(function: str, name: str) -> Variant:
@@ -125,16 +169,12 @@ def load(function: str, name: str, device: str = "cpu") -> Callable[..., Any]:
 
         return graph(spec(function).reference)
     try:
-        module = importlib.import_module(f".functions.{function}.{name}", __package__)
+        return _origin(function).load(function, name)
     except ModuleNotFoundError as error:
         lacking = (error.name or "").partition(".")[0]
         if lacking == __name__.partition(".")[0]:
             raise
         raise NotImplementedError(f"{function} ({name}): needs {lacking!r}, which is not installed") from error
-    if not hasattr(module, "apply"):
-        raise AttributeError(f"{function} ({name}): {name}.py must export `apply`, the callable; it does not")
-    apply: Callable[..., Any] = module.apply
-    return apply
 
 
 def unavailable(function: str, name: str, device: str = "cpu") -> str | None:
@@ -161,7 +201,8 @@ def _missing_tool(found: Variant, device: str) -> str | None:
         return f"runs on {only} only, not on {device}"
     if device == "cuda" and not torch.cuda.is_available():
         return "no CUDA device"
-    if found.kind == "cpp" and device == "cuda" and (FOLDER / found.function / "kernel.cu").exists():
+    kernel = FOLDER / found.function / "kernel.cu"
+    if found.kind == "cpp" and device == "cuda" and kernel.exists():
         from .extension import build_record
 
         if not build_record().get("cuda"):

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from .records import is_ceiling
-from .registry import PHASES, taken
+from .registry import PHASES, kind_of, taken
 
 REQUIRED_WORKLOADS = ("tiny", "small", "large")
 
@@ -54,6 +54,9 @@ class Spec:
     once_differentiable: the variants whose second derivative is refused with an error; all others must get it right.
     surrogate: what the gradient equals where it is intentionally not the derivative (straight-through estimators).
     views, mutates, integers: positions of arguments that an output views, that the forward writes, that hold integers.
+    variants: those that are not files of a folder, by name (python, fused, cpp, triton, native, or one of these with a
+        suffix, such as python_masked): a callable, a torch.autograd.Function, or the name of one such as
+        "my_ops.kernels:swish", which is imported when it is needed.
     only_on: the one device type on which a variant exists, such as {"triton": "cuda"}.
     without: variants that do not exist for this Function, each with the reason, such as {"compile": "a scan ..."}.
     suppress: rules of `autofn check` whose findings do not count, each with the reason.
@@ -78,6 +81,7 @@ class Spec:
     views: tuple[int, ...] = ()
     mutates: tuple[int, ...] = ()
     integers: tuple[int, ...] = ()
+    variants: Mapping[str, Any] = field(default_factory=dict)
     only_on: Mapping[str, str] = field(default_factory=dict)
     without: Mapping[str, str] = field(default_factory=dict)
     suppress: Mapping[str, str] = field(default_factory=dict)
@@ -104,6 +108,12 @@ class Spec:
             raise ValueError(f"{self.name}: tolerances must name at least one dtype, got none")
         if not self.version:
             raise ValueError(f"{self.name}: version must not be empty; start with '1'")
+        for variant in self.variants:
+            if kind_of(variant) is None:
+                raise ValueError(
+                    f"{self.name}: a variant is called native, python, fused, cpp or triton, or one of these with a "
+                    f"suffix such as python_masked, got {variant!r}"
+                )
         for rule, reason in self.suppress.items():
             if not reason.strip():
                 raise ValueError(f"{self.name}: suppress must give the reason why {rule} does not count")

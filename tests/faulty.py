@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autofn.checks import rules, sources
+from autofn import sources
+from autofn.checks import rules
 from autofn.checks.intent import Intent
 from autofn.checks.runner import Job, judge
 from autofn.checks.subject import of_callable

@@ -7,7 +7,8 @@ import re
 import pytest
 import torch
 
-from autofn.checks import pages, plan, rules, runner, sources
+from autofn import sources
+from autofn.checks import pages, plan, rules, runner
 from autofn.checks.rule import ERROR
 from autofn.checks.runner import Job
 from autofn.checks.subject import of_callable

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 import autofn
-from autofn import checks, testing
-from autofn.checks import junit, plan, runner, sources
+from autofn import checks, sources, testing
+from autofn.checks import junit, plan, runner
 from autofn.checks.rule import Finding, Rule, Seen
 from autofn.checks.runner import Job
 from autofn.checks.subject import of_callable

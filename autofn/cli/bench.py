@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Device, Dtypes, Functions, JsonFile, Variants, Workloads
+from .options import Device, Dtypes, Functions, JsonFile, Specs, Variants, Workloads
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +26,7 @@ VERDICT_MARKS = {
 
 def bench_command(
     functions: Functions = None,
+    spec: Specs = None,
     variant: Variants = None,
     workload: Workloads = None,
     dtype: Dtypes = None,

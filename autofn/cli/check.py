@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Device, Dtypes, JsonFile, Variants
+from .options import Device, Dtypes, JsonFile, Specs, Variants
 
 if TYPE_CHECKING:
     from ..checks.plan import Check
@@ -40,6 +40,7 @@ def check_command(
     once_differentiable: Annotated[
         bool, typer.Option("--once-differentiable", help="Its second derivative is refused.")
     ] = False,
+    spec: Specs = None,
     variant: Variants = None,
     dtype: Dtypes = None,
     device: Device = "cpu",
@@ -120,7 +121,8 @@ def _work(
     suppress: list[str] | None,
 ) -> tuple[list[list[Check]], list[Any]]:
     """The checks that were asked for, and all that makes two commands different."""
-    from ..checks import plan, sources
+    from .. import sources
+    from ..checks import plan
 
     chosen = plan.chosen(select, ignore, level)
     reasons = _reasons(suppress)
@@ -151,7 +153,7 @@ def _called(names: list[str]) -> dict[str, str]:
 
 
 def _own(name: str, who: str, inputs: str, reference: str | None, intended: dict[str, Any], device: str) -> Any:
-    from ..checks import sources
+    from .. import sources
     from ..checks.intent import Intent
     from ..checks.subject import callable_of, of_callable
 

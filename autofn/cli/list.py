@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from .options import Device, Functions
+from .options import Device, Functions, Specs
 
 
 def list_command(
     functions: Functions = None,
+    spec: Specs = None,
     device: Device = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -7,6 +7,28 @@ from typing import Annotated
 
 import typer
 
+
+def _use(texts: list[str] | None) -> None:
+    """Makes the registry find them, here and in every process of the run."""
+    if texts:
+        from .. import origins
+
+        origins.ask(texts)
+        for text in origins.asked():
+            origins.origins_of(text)
+
+
+Specs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--spec",
+        metavar="FILE",
+        help="Functions of your own: a Python file or a folder with Specs, or a module; repeatable.",
+        callback=_use,
+        is_eager=True,
+        expose_value=False,
+    ),
+]
 Functions = Annotated[list[str] | None, typer.Argument(metavar="[FUNCTION]...", help="Functions; all by default.")]
 Variants = Annotated[list[str] | None, typer.Option("--variant", "-v", help="Only these variants; repeatable.")]
 Workloads = Annotated[list[str] | None, typer.Option("--workload", "-w", help="Only these workloads; repeatable.")]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Device, Functions, Variants
+from .options import Device, Functions, Specs, Variants
 
 if TYPE_CHECKING:
     from ..trace_files import TraceSummary
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def trace_command(
     functions: Functions = None,
+    spec: Specs = None,
     variant: Variants = None,
     workload: Annotated[str, typer.Option("--workload", "-w", help="The named set of sizes.")] = "small",
     dtype: Annotated[str, typer.Option("--dtype", help="Such as float32 or bfloat16.")] = "float32",

@@ -71,7 +71,7 @@ def serve(path: str, name: str, package: str) -> None:
 
 def _describe(registry: ModuleType, function: str) -> Message:
     """What the installed package knows of a Function, and the conditions on each device; {} where it lacks it."""
-    if function not in registry.names():
+    if function not in registry.every_name():
         return {}
     spec = registry.spec(function)
     return {

@@ -31,7 +31,7 @@ def sections(
 
 
 def _about(name: str, about: Callable[[str], str]) -> list[Text]:
-    if name not in registry.names():
+    if name not in registry.every_name():
         return [Text(f"There is no Function {name!r} in this installation: its results are shown, its formula is not.")]
     without = registry.spec(name).without
     absent = [Text(f"No variant {variant!r}: {reason}") for variant, reason in without.items()]

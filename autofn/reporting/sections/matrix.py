@@ -51,7 +51,7 @@ def _variants(results: pd.DataFrame) -> list[str]:
 
 def _rows(inputs: Inputs, name: str, times: pd.DataFrame, variants: list[str], apart: list[str]) -> Iterator[Row]:
     badges = {key: checks.badge(cell) for key, cell in checks.verdicts(inputs).items()}
-    formula = registry.summary(name) if name in registry.names() else ""
+    formula = registry.summary(name) if name in registry.every_name() else ""
     link = f"{inputs.detail}#{anchor(name)}" if len(inputs.results) else ""
     head = Cell(name, link=link, note=formula)
     for key, rows in times.groupby([*GROUP, *apart], sort=False, dropna=False):
@@ -100,7 +100,7 @@ def _failed(rows: list[dict[Any, Any]], badge: Badge) -> Cell:
 
 def _absent(function: str, variant: str, badge: Badge | None) -> Cell:
     """n/a, for one of: the Function says why it has none, has none, or has one that was not measured."""
-    if function in registry.names():
+    if function in registry.every_name():
         without = registry.spec(function).without
         if variant in without:
             return missing(without[variant])

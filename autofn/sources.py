@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..registry import unknown
+from .registry import unknown
 
 # Modules that somebody named.
 _LOADED: set[str] = set()
@@ -21,7 +21,7 @@ def named(text: str) -> Any:
     place, colon, name = text.rpartition(":")
     if not colon or not place or not name:
         raise ValueError(f"{text!r}: must be pkg.module:NAME or path/to/file.py:NAME")
-    found: Any = _module(place)
+    found: Any = module_of(place)
     for part in name.split("."):
         if not hasattr(found, part):
             raise unknown(
@@ -50,7 +50,8 @@ def fingerprint() -> str:
     return digest.hexdigest()
 
 
-def _module(place: str) -> ModuleType:
+def module_of(place: str) -> ModuleType:
+    """The module of a dotted name or of a path that ends in .py. Raises as `named`."""
     if place.endswith(".py"):
         return _file(Path(place))
     _see_the_working_folder()
