@@ -1,0 +1,5 @@
+"""A product with a constant from the C++ extension: kernel.cpp, on CUDA kernel.cu."""
+
+from autofn import extension
+
+apply = extension.operator("mul_constant")
