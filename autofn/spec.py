@@ -59,7 +59,8 @@ class Spec:
         "my_ops.kernels:swish", which is imported when it is needed.
     only_on: the one device type on which a variant exists, such as {"triton": "cuda"}.
     without: variants that do not exist for this Function, each with the reason, such as {"compile": "a scan ..."}.
-    suppress: rules of `autofn check` whose findings do not count, each with the reason.
+    suppress: rules of `autofn check` whose findings do not count, each with the reason; those of one variant only by
+        "special-values (native)".
     moved_bytes: the bytes that a phase must at least move: each input read once, each output written once. In a
         backward these are grad_outputs and the inputs that gradients depend on, and the gradients.
     operations: the floating point operations that a phase must at least do. `of_phase` helps with both.

@@ -7,7 +7,7 @@ import torch
 from support import WORKLOADS, make_spec, plant, square, square_inputs, unplant, write_function
 from torch.autograd.function import once_differentiable
 
-from autofn import Tolerance, checks
+from autofn import Tolerance, checks, registry
 from autofn.checks import plan
 from autofn.checks.plan import WORKLOADS as CHECKED
 from autofn.checks.rule import INFO
@@ -400,6 +400,19 @@ def test_a_function_without_float64_is_checked_in_the_first_dtype_that_it_declar
 def test_an_unknown_name_is_an_error_that_helps(planted, options, words):
     with pytest.raises(LookupError, match=words.replace(".", r"\.")):
         checks.check(**options)
+
+
+def test_a_spec_may_suppress_a_rule_for_one_variant(planted, monkeypatch):
+    suppress = {"value (native)": "only there", "gradient": "everywhere"}
+    monkeypatch.setattr(registry, "spec", lambda name: make_spec(name=name, suppress=suppress))
+    work = plan.of_registry(["ant"], variants=["native", "python"], rules=plan.chosen(["value", "gradient"]))
+    found = {(check.key.variant, check.job.rule.id, check.suppressed) for variant in work for check in variant}
+    assert found == {
+        ("native", "value", "only there"),
+        ("native", "gradient", "everywhere"),
+        ("python", "value", ""),
+        ("python", "gradient", "everywhere"),
+    }
 
 
 def test_only_what_was_asked_for_is_checked(planted):

@@ -103,7 +103,12 @@ def _of_variant(
         for dtype, workload in every if rule.every_case else smallest:
             key = Key(spec.name, variant.name, workload, dtype, device)
             make = _Making(spec, variant, key, level)
-            yield Check(key, Job(rule, make), spec.suppress.get(rule.id, ""))
+            yield Check(key, Job(rule, make), _suppressed(spec, rule, variant))
+
+
+def _suppressed(spec: Spec, rule: Rule, variant: registry.Variant) -> str:
+    """Why the Spec says that findings of the rule do not count: for the variant, or for every one."""
+    return spec.suppress.get(f"{rule.id} ({variant.name})") or spec.suppress.get(rule.id, "")
 
 
 @dataclass(frozen=True)
