@@ -5,16 +5,12 @@ import torch
 from autofn.compiled import graph
 from autofn.refusal import refuse_double_backward
 
-from .inputs import check, widened
+from .inputs import check
+from .python import gradient
 from .reference import softmax
 
 forward = graph(softmax)
-
-
-@graph
-def backward(grad_output, saved):
-    y, grad = widened(saved), widened(grad_output)
-    return (y * (grad - (grad * y).sum(-1, keepdim=True))).to(saved.dtype)
+backward = graph(gradient)
 
 
 class Softmax(torch.autograd.Function):

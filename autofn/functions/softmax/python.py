@@ -6,6 +6,11 @@ from .inputs import check, widened
 from .reference import softmax
 
 
+def gradient(grad_output, y):
+    wide, grad = widened(y), widened(grad_output)
+    return (wide * (grad - (grad * wide).sum(-1, keepdim=True))).to(y.dtype)
+
+
 class Softmax(torch.autograd.Function):
     generate_vmap_rule = True
 
@@ -20,9 +25,8 @@ class Softmax(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad_output):
-        (saved,) = ctx.saved_tensors
-        y, grad = widened(saved), widened(grad_output)
-        return (y * (grad - (grad * y).sum(-1, keepdim=True))).to(saved.dtype)
+        (y,) = ctx.saved_tensors
+        return gradient(grad_output, y)
 
 
 apply = Softmax.apply
