@@ -46,6 +46,14 @@ at::opmath_type<scalar_t> max_lanes(int64_t n, Term term) {
   return reduce_lanes<scalar_t>(n, lowest, [](const auto& a, const auto& b) { return at::vec::maximum(a, b); }, term);
 }
 
+// body(row) for all rows, in parallel.
+template <typename Body>
+void for_rows(int64_t rows, int64_t columns, Body body) {
+  at::parallel_for(0, rows, row_grain(columns), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) body(row);
+  });
+}
+
 // One row of an output.
 template <typename scalar_t, bool kStream>
 struct OutputRow {

@@ -1,0 +1,24 @@
+"""What the variants in Python share: the check of the argument, and the float type of the arithmetic."""
+
+import math
+
+import torch
+
+from autofn import require
+
+
+def check(x: torch.Tensor) -> None:
+    """Raises ValueError where x holds no floating point numbers or has no rows."""
+    require.floating("logsumexp", x=x)
+    if x.dim() == 0:
+        raise ValueError("logsumexp: x must have at least one dimension, got a scalar")
+
+
+def widened(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in float32 at least."""
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+def shift_of(y: torch.Tensor) -> torch.Tensor:
+    """What is subtracted from x, one number a row: y, or 0 where a row is fully masked, since -inf - -inf is NaN."""
+    return torch.where(y == -math.inf, 0, y).unsqueeze(-1)
