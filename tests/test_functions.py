@@ -193,7 +193,10 @@ def test_opcheck_accepts_the_operators(name, variant, workload, dtype, load):
     case = prepared(spec, variant, workload, dtype, load(name, variant))
     with Recorded() as recorded:
         case.backward(case.forward())
-    assert recorded.calls
+    # One that is composed of PyTorch's own is seen through.
+    assert recorded.calls or torch._C._dispatch_has_kernel_for_dispatch_key(
+        case.apply.name(), "CompositeImplicitAutograd"
+    )
 
     if isinstance(case.apply, torch._ops.OpOverload):
         torch.library.opcheck(case.apply, case.inputs)

@@ -207,9 +207,10 @@ def test_moved_bytes_are_those_of_the_tensors(spec, workload, dtype):
     itemsize = outputs[0].itemsize
     found = {phase: spec.moved_bytes(phase, spec.workloads[workload], itemsize) for phase in PHASES}
     if spec.surrogate is not None:
-        # The backward of a surrogate may know less than its reference does, or hand grad_output on as it is.
+        # A view moves nothing; the backward of a surrogate may know less than its reference, or hand on what it got.
+        assert found["forward"] in (forward, 0 if spec.views else forward)
         assert found["backward"] <= backward
-        backward = found["backward"]
+        forward, backward = found["forward"], found["backward"]
     assert found == {phase: of_phase(phase, forward=forward, backward=backward) for phase in PHASES}
 
 
@@ -250,7 +251,6 @@ def test_operations_are_the_matrix_products_or_no_more_than_the_formula_needs(sp
         assert declared == products
     else:
         upper = counted(case, phase, Operations()).count
+        assert declared <= upper
         # The formula of a surrogate adds and takes away again what only steers its gradient.
-        more = 8 if spec.surrogate is not None else 4
-        assert declared > 0 or upper == 0
-        assert declared <= upper <= more * declared
+        assert spec.surrogate is not None or 0 < declared >= upper / 4

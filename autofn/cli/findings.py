@@ -44,7 +44,9 @@ def _print_table(console: Console, checked: Checked) -> None:
     from ..checks.checked import by_case, findings_of
     from ..records import OK, UNAVAILABLE
 
-    table = Table("Function", "Variant", "Passed", "Errors", "Warnings", "Infos", "n/a", "Seconds")
+    table = Table()
+    for name in ("Function", "Variant", "Passed", "Errors", "Warnings", "Infos", "n/a", "Seconds"):
+        table.add_column(name, overflow="fold")
     for (function, variant), records in by_case(checked.records):
         found = [finding.severity for record in records for finding in findings_of(record)]
         errors, warnings, infos = (found.count(severity) for severity in STYLES)
