@@ -39,6 +39,38 @@ at::opmath_type<scalar_t> sum_lanes(int64_t n, Term term) {
   return reduce_lanes<scalar_t>(n, 0, [](const auto& a, const auto& b) { return a + b; }, term);
 }
 
+// The sums of the N vectors that term(offset, count) returns as an array, in one pass.
+template <typename scalar_t, size_t N, typename Term>
+std::array<at::opmath_type<scalar_t>, N> sums_of_lanes(int64_t n, Term term) {
+  using Vec = typename Lanes<scalar_t>::Vec;
+  using Wide = typename Lanes<scalar_t>::Wide;
+  constexpr int64_t width = Lanes<scalar_t>::kWidth;
+  const Vec none(0);
+  std::array<Vec, N> even, odd;
+  even.fill(none);
+  odd.fill(none);
+  const auto add = [](std::array<Vec, N>& sums, const std::array<Vec, N>& more) {
+    for (size_t j = 0; j < N; ++j) sums[j] = sums[j] + more[j];
+  };
+  int64_t i = 0;
+  for (; i + 2 * width <= n; i += 2 * width) {
+    add(even, term(i, width));
+    add(odd, term(i + width, width));
+  }
+  for (; i < n; i += width) {
+    const int64_t count = std::min(width, n - i);
+    auto last = term(i, count);
+    for (auto& each : last) each = Vec::set(none, each, count);
+    add(even, last);
+  }
+  std::array<Wide, N> found;
+  for (size_t j = 0; j < N; ++j) {
+    found[j] = at::vec::vec_reduce_all<Wide, Lanes<scalar_t>::kParts>(
+        [](const auto& a, const auto& b) { return a + b; }, even[j] + odd[j]);
+  }
+  return found;
+}
+
 // The largest of term(offset, count), -infinity where n is 0; a NaN wins, as in torch.amax.
 template <typename scalar_t, typename Term>
 at::opmath_type<scalar_t> max_lanes(int64_t n, Term term) {

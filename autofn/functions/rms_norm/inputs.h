@@ -1,9 +1,7 @@
-// What the operators of rms_norm share on every device: the check of the arguments, and the rows' numbers.
+// What the operators of rms_norm share on every device: the check of the arguments.
 #pragma once
 
-#include <ATen/OpMathType.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 
 namespace autofn::rms_norm {
 
@@ -17,13 +15,6 @@ inline void check_inputs(const at::Tensor& x, const at::Tensor& weight, double e
       weight.scalar_type() == x.scalar_type(), "rms_norm: dtypes must be equal, got x ", x.scalar_type(),
       " and weight ", weight.scalar_type());
   TORCH_CHECK_VALUE(eps > 0, "rms_norm: eps must be above 0, got ", eps);
-}
-
-// (..., 1): one number a row, in the float type of the arithmetic.
-inline at::Tensor empty_row_numbers(const at::Tensor& x) {
-  auto sizes = x.sym_sizes().vec();
-  sizes.back() = 1;
-  return at::empty_symint(sizes, x.options().dtype(at::toOpMathType(x.scalar_type())));
 }
 
 }  // namespace autofn::rms_norm

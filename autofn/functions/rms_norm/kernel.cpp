@@ -9,6 +9,7 @@
 #include "../../csrc/columns.h"
 #include "../../csrc/find.h"
 #include "../../csrc/refuse.h"
+#include "../../csrc/row_numbers.h"
 #include "inputs.h"
 
 namespace {
@@ -17,8 +18,8 @@ using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 using Pair = std::tuple<Tensor, Tensor>;
 
+using autofn::empty_row_numbers;
 using autofn::rms_norm::check_inputs;
-using autofn::rms_norm::empty_row_numbers;
 
 // y = x * r * weight; returns r. While y is written the next row is fetched, which would wait for its sum otherwise.
 template <typename scalar_t, bool kStream>

@@ -4,6 +4,7 @@
 #include <torch/library.h>
 
 #include "../../csrc/device.h"
+#include "../../csrc/row_numbers.h"
 #include "inputs.h"
 
 namespace autofn::rms_norm_cuda {
@@ -52,7 +53,7 @@ Pair forward_cuda(const Tensor& x_in, const Tensor& weight_in, double eps) {
   autofn::rms_norm::check_inputs(x_in, weight_in, eps);
   const c10::cuda::CUDAGuard guard(x_in.device());
   const Tensor x = x_in.contiguous(), weight = weight_in.contiguous();
-  Tensor y = at::empty_like(x), inverse = autofn::rms_norm::empty_row_numbers(x);
+  Tensor y = at::empty_like(x), inverse = autofn::empty_row_numbers(x);
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, x.scalar_type(), "rms_norm_forward_cuda", [&] {
     kernels::forward(
         autofn::write<scalar_t>(y), inverse.mutable_data_ptr<at::opmath_type<scalar_t>>(), autofn::read<scalar_t>(x),
