@@ -71,6 +71,13 @@ def map_elements(kernel: Any, *args: Any) -> None:
     launch(kernel, (triton.cdiv(n, BLOCK),), *args, n, BLOCK=BLOCK)
 
 
+def map_rows(kernel: Any, *args: Any) -> None:
+    """Launches `kernel(*args, features, BLOCK)`, a program a row of the first tensor, whose last dimension it is."""
+    features = _first_tensor(args).shape[-1]
+    rows = _first_tensor(args).numel() // max(1, features)
+    launch(kernel, (rows,), *args, features, BLOCK=BLOCK)
+
+
 def _first_tensor(args: tuple[Any, ...]) -> torch.Tensor:
     return next(value for value in args if isinstance(value, torch.Tensor))
 
@@ -80,6 +87,13 @@ def elements(n, BLOCK: tl.constexpr):
     """The indices of a program's elements, (BLOCK,), and which of them are below n."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     return i, i < n
+
+
+@triton.jit
+def load_block(row, start, features, other, BLOCK: tl.constexpr):
+    """The block of a row from `start` on in the type of the arithmetic, (BLOCK,), with `other` past the row's end."""
+    i = start + tl.arange(0, BLOCK)
+    return widened(tl.load(row + i, mask=i < features, other=other))
 
 
 @triton.jit

@@ -8,16 +8,9 @@ import triton
 import triton.language as tl
 
 from autofn.refusal import refuse_double_backward
-from autofn.triton_kernels import BLOCK, for_dtypes, launch, widened
+from autofn.triton_kernels import BLOCK, for_dtypes, load_block, map_rows
 
 from .inputs import check
-
-
-@triton.jit
-def load_block(row, start, features, other, BLOCK: tl.constexpr):
-    """The block of a row from `start` on in the type of the arithmetic, (BLOCK,), with `other` past the row's end."""
-    i = start + tl.arange(0, BLOCK)
-    return widened(tl.load(row + i, mask=i < features, other=other))
 
 
 @triton.jit
@@ -58,12 +51,6 @@ def softmax_backward_kernel(grad_x, grad_output, y, features, BLOCK: tl.constexp
         g = load_block(grad_output, start, features, 0, BLOCK)  # (BLOCK,)
         p = load_block(y, start, features, 0, BLOCK)  # (BLOCK,)
         tl.store(grad_x + i, p * (g - dot), mask=i < features)
-
-
-def map_rows(kernel, out, *args):
-    """Launches `kernel(out, *args, features, BLOCK)`, a program a row of `out`."""
-    features = out.shape[-1]
-    launch(kernel, (out.numel() // max(1, features),), out, *args, features, BLOCK=BLOCK)
 
 
 class Softmax(torch.autograd.Function):
