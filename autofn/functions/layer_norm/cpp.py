@@ -1,0 +1,5 @@
+"""Layer normalisation from the C++ extension: kernel.cpp, on CUDA kernel.cu."""
+
+from autofn import extension
+
+apply = extension.operator("layer_norm")
