@@ -1,0 +1,5 @@
+"""Fake quantisation from the C++ extension: kernel.cpp, on CUDA kernel.cu."""
+
+from autofn import extension
+
+apply = extension.operator("fake_quantize")
