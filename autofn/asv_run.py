@@ -6,12 +6,12 @@ Every group is journalled as it ends, so an interrupted `asv run` goes on where 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .asv import PHASES, WORKLOADS
+from .asv import DTYPES, PHASES, WORKLOADS
 from .measure import isolated, run
 from .measure.lockstep import Effort
 from .measure.processes import START_S, Build, Processes, describing
@@ -19,13 +19,16 @@ from .measure.rows import Arm, Group
 from .records import ASV_JOURNAL, ASV_RESULTS, Journal, Record
 from .registry import COMPILED
 
-# dtypes: what is measured; budget_s: seconds a variant and phase, at most; the rest is of an `Effort`. One server gives
-# no interval: the quick profile shows the way, it decides nothing.
+# workloads, dtypes: what is measured; budget_s: seconds a variant and phase, at most; the rest is of an `Effort`. One
+# server gives no interval: quick and glance, which is for the commits before, show the way and decide nothing.
 PROFILES: dict[str, dict[str, Any]] = {
-    "quick": {"dtypes": ["float32"], "budget_s": 0.05, "rounds": 4, "servers": 1},
-    "standard": {"dtypes": ["float32", "bfloat16"], "budget_s": 0.1, "rounds": 6, "servers": 4},
-    "full": {"dtypes": ["float32", "bfloat16", "float64", "float16"], "budget_s": 2.0, "rounds": 10, "servers": 8},
-}
+    "glance": {"workloads": ["small"], "dtypes": ["float32"], "budget_s": 0.05, "rounds": 4, "servers": 1},
+    "quick": {"workloads": WORKLOADS, "dtypes": ["float32"], "budget_s": 0.05, "rounds": 4, "servers": 1},
+    "standard": {
+        "workloads": WORKLOADS, "dtypes": ["float32", "bfloat16"], "budget_s": 0.1, "rounds": 6, "servers": 4,
+    },
+    "full": {"workloads": WORKLOADS, "dtypes": DTYPES, "budget_s": 2.0, "rounds": 10, "servers": 8},
+}  # fmt: skip
 
 
 def profile() -> str:
@@ -81,7 +84,7 @@ def _measure(
         if known["version"] != version:
             return f"this commit has inputs of version {known['version']}, the suite is for version {version}"
         arms = tuple(Arm(name, kind in COMPILED) for name, kind in known["variants"])
-        tasks = [run.Task(group, arms, version) for group in _groups(function, known, effort["dtypes"])]
+        tasks = [run.Task(group, arms, version) for group in _groups(function, known, effort)]
         run.execute(
             tasks,
             PHASES,
@@ -103,13 +106,13 @@ def _lockstep(
     return measure
 
 
-def _groups(function: str, known: Mapping[str, Any], dtypes: Sequence[str]) -> list[Group]:
+def _groups(function: str, known: Mapping[str, Any], effort: Mapping[str, Any]) -> list[Group]:
     return [
         Group(function, workload, dtype, device)
         for device in known["conditions"]
         for dtype in known["dtypes"]
-        if dtype in dtypes
-        for workload in WORKLOADS
+        if dtype in effort["dtypes"]
+        for workload in effort["workloads"]
         if workload in known["workloads"]
     ]
 

@@ -163,7 +163,7 @@ def test_what_is_not_there_is_skipped_or_failed_with_its_reason(suite, found, ca
 
 def test_an_unknown_profile_is_an_error(monkeypatch):
     monkeypatch.setenv("AUTOFN_PROFILE", "fast")
-    with pytest.raises(ValueError, match="AUTOFN_PROFILE: must be one of quick, standard, full, got 'fast'"):
+    with pytest.raises(ValueError, match="AUTOFN_PROFILE: must be one of glance, quick, standard, full, got 'fast'"):
         asv_run.profile()
 
 
@@ -183,7 +183,8 @@ def sampled(tmp_path, monkeypatch):
         "ASV_ENV_NAME": "e", "AUTOFN_PROFILE": "quick",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
-    monkeypatch.setitem(asv_run.PROFILES, "quick", {"dtypes": ["float32"], "budget_s": 0.01, "rounds": 2, "servers": 1})
+    for profile in ("glance", "quick"):
+        monkeypatch.setitem(asv_run.PROFILES, profile, {**asv_run.PROFILES[profile], "budget_s": 0.01, "rounds": 2})
 
     def run(name, version="1"):
         return asv_run.sample(name, version)
@@ -215,6 +216,14 @@ def test_a_crash_or_a_hang_costs_its_own_arm_and_the_others_are_measured(sampled
             for metric in asv.MEMORY:
                 assert (variant, workload, "float32", "cpu", "forward", metric) in found["found"]
     assert "float64" not in {key[2] for key in found["found"]}, "the profile asks for float32 alone"
+
+
+def test_a_glance_is_of_the_small_workload_alone(sampled, monkeypatch):
+    monkeypatch.setenv("AUTOFN_PROFILE", "glance")
+    sampled.plant("ant")
+    found = sampled("ant")
+    assert {key[1:4] for key in found["found"]} == {("small", "float32", "cpu")}
+    assert found["otherwise"] == "not among the cases of this profile, device or Function"
 
 
 def test_a_commit_without_the_function_or_with_other_inputs_says_so(sampled):

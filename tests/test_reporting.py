@@ -180,15 +180,30 @@ def test_the_matrix_says_what_the_checks_found_and_links_to_it() -> None:
 # ---- Checks, ledger, machine, skipped files, traces
 
 
-def test_failed_checks_come_first_and_no_choice_of_dtype_hides_them() -> None:
+def test_checks_are_counts_and_findings_and_no_choice_of_dtype_hides_them() -> None:
     section = checks.section(given(*sample.check_records(["clipped_relu"])))
-    assert row_of(table_of(section), Rule="gradient")["fused"].value == "1 of 2 failed"
-    first, second = table_of(section, 1)
-    assert (first["Variant"].value, first["Status"].value, first["Worst error"].value) == ("fused", "failed", 0.031)
-    assert (second["Variant"].value, second["Reason"].value) == ("triton", "runs on cuda only, not on cpu")
-    reasons = section.blocks[1]
-    assert isinstance(reasons, Table)
-    assert all("dtype" not in row.tags for row in reasons.rows)
+    counts, findings, rules, lacking = section.blocks
+    assert [table.folded for table in (counts, findings)] == ["", ""]
+    fused = row_of(table_of(section), Variant="fused")
+    assert (fused["Passed"].value, fused["Failed"].value, fused["Failed"].tone) == (9, 1, "bad")
+    assert row_of(table_of(section), Variant="cpp")["Passed"].value == 10
+    (found,) = table_of(section, 1)
+    assert (found["Variant"].value, found["Status"].value, found["Worst error"].value) == ("fused", "failed", 0.031)
+    assert all("dtype" not in row.tags for row in (*counts.rows, *findings.rows))
+    assert rules.folded == "Every rule by variants (5)"
+    assert row_of(table_of(section, 2), Rule="gradient")["fused"].value == "1 of 2 failed"
+    assert lacking.folded == "What could not be checked, and why"
+    (triton,) = table_of(section, 3)
+    assert (triton["Variant"].value, triton["Reason"].value) == ("triton", "runs on cuda only, not on cpu")
+
+
+def test_a_warning_is_a_finding_and_a_suppressed_one_is_not() -> None:
+    check = {"phase": "check", "source": "check", "metric": "leak", "reason": "keeps 8 bytes a call"}
+    warning = {"findings": [{"message": "keeps 8 bytes a call", "severity": "warning", "rule": "leak"}]}
+    (found,) = table_of(checks.section(given(record(**check, detail=warning))), 1)
+    assert (found["Status"].value, found["Reason"].value) == ("warning", "keeps 8 bytes a call")
+    section = checks.section(given(record(**check, detail={**warning, "suppressed": "known"})))
+    assert [table.folded for table in section.blocks] == ["", "Every rule by variants (1)"]
 
 
 def test_a_check_without_a_unit_comes_back_from_its_file() -> None:

@@ -101,6 +101,14 @@ def test_the_filter_hides_rows_columns_and_series_and_stands_in_the_url(tab: Any
     assert tab.evaluate("location.hash") == "#variant=python&workload=tiny"
 
 
+def test_rules_are_folded_until_asked_for_and_findings_are_not(tab: Any, pages: dict[str, Path]) -> None:
+    opened(tab, pages["comparison"])
+    assert tab.locator("#exp-checks tbody tr:visible", has_text="fused").count() == 2
+    assert tab.locator("#exp-checks td:visible", has_text="1 of 2 failed").count() == 0
+    tab.locator("#exp-checks summary", has_text="Every rule").click()
+    assert tab.locator("#exp-checks td:visible", has_text="1 of 2 failed").count() == 1
+
+
 def test_a_url_with_a_state_opens_in_that_state(tab: Any, pages: dict[str, Path]) -> None:
     opened(tab, pages["comparison"], "#exp-variants&function=exp&variant=cpp&dtype=*&workload=large")
     assert rows(tab, "exp-variants") == ["cpp large"] * len(sample.DTYPES)

@@ -103,7 +103,8 @@ def _of_variant(
         for dtype, workload in every if rule.every_case else smallest:
             key = Key(spec.name, variant.name, workload, dtype, device)
             make = _Making(spec, variant, key, level)
-            yield Check(key, Job(rule, make), _suppressed(spec, rule, variant))
+            compiles = variant.kind in registry.COMPILED and level == FULL
+            yield Check(key, Job(rule, make, compiles), _suppressed(spec, rule, variant))
 
 
 def _suppressed(spec: Spec, rule: Rule, variant: registry.Variant) -> str:

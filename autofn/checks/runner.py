@@ -34,10 +34,18 @@ LOST = "a Function must raise, never end or block the process; run it with --no-
 
 @dataclass(frozen=True)
 class Job:
-    """One rule on one subject. subject: makes it, in the worker, so that what cannot be loaded costs its own rows."""
+    """One rule on one subject. subject: makes it, in the worker, so that what cannot be loaded costs its own rows.
+
+    compiles: whether every call of the subject may compile, so that the rule takes as long as one of level full.
+    """
 
     rule: Rule
     subject: Callable[[], Subject]
+    compiles: bool = False
+
+    @property
+    def limit_s(self) -> float:
+        return LIMIT_S[FULL if self.compiles else self.rule.level]
 
 
 def run(
@@ -61,7 +69,7 @@ def run(
         started(worker)
         try:
             for job in list(waiting):
-                answer = worker.answer(limit_s or LIMIT_S[job.rule.level])
+                answer = worker.answer(limit_s or job.limit_s)
                 waiting.pop(0)
                 if isinstance(answer, str):
                     yield _raised(job, answer, LOST)
@@ -84,7 +92,9 @@ def run_all(lists: Sequence[Sequence[Job]], *, isolated: bool = True) -> Iterato
     if sum(map(len, lists)) >= MANY:
         # What many rules import at their first call: once here, not in every worker.
         import torch._dynamo
-        import torch.utils.checkpoint  # noqa: F401
+        import torch.utils.checkpoint
+    if any(job.compiles for jobs in lists for job in jobs):
+        import torch._inductor.compile_fx  # noqa: F401
     through: queue.SimpleQueue[tuple[int, int, Outcome] | None] = queue.SimpleQueue()
     stopped = threading.Event()
     workers: list[Worker] = []

@@ -19,7 +19,7 @@ TIMING = "timing-"
 
 
 def print_checked(checked: Checked) -> None:
-    """A row a variant, then errors, warnings and infos, and what was not checked or does not count."""
+    """A row a variant that was checked, then errors, warnings and infos, and what was not checked or does not count."""
     from rich.console import Console
 
     console = Console()
@@ -48,6 +48,8 @@ def _print_table(console: Console, checked: Checked) -> None:
     for name in ("Function", "Variant", "Passed", "Errors", "Warnings", "Infos", "n/a", "Seconds"):
         table.add_column(name, overflow="fold")
     for (function, variant), records in by_case(checked.records):
+        if all(record.status == UNAVAILABLE for record in records):
+            continue
         found = [finding.severity for record in records for finding in findings_of(record)]
         errors, warnings, infos = (found.count(severity) for severity in STYLES)
         table.add_row(
@@ -56,7 +58,8 @@ def _print_table(console: Console, checked: Checked) -> None:
             str(sum(record.status == UNAVAILABLE for record in records)),
             f"{sum(record.detail.get('seconds', 0.0) for record in records):.1f}",
         )  # fmt: skip
-    console.print(table)
+    if table.row_count:
+        console.print(table)
 
 
 def _print_findings(console: Console, checked: Checked, severity: str) -> None:
@@ -106,9 +109,12 @@ def _print_infos(console: Console, checked: Checked) -> None:
                 message = str(finding) if few else "see --json, or check one variant"
                 told.setdefault((finding.rule, message), []).append(_who(record))
     for (rule, message), whom in told.items():
-        listed = list(dict.fromkeys(whom))
-        who = ", ".join(listed) if len(listed) <= FEW else f"{len(listed)} variants"
-        console.print(f"[cyan]info[/] {rule}: {escape(who)}: {escape(message)}", highlight=False)
+        console.print(f"[cyan]info[/] {rule}: {escape(_together(whom))}: {escape(message)}", highlight=False)
+
+
+def _together(whom: list[str]) -> str:
+    listed = list(dict.fromkeys(whom))
+    return ", ".join(listed) if len(listed) <= FEW else f"{len(listed)} variants"
 
 
 def _print_rest(console: Console, records: tuple[Record, ...]) -> None:
@@ -118,9 +124,12 @@ def _print_rest(console: Console, records: tuple[Record, ...]) -> None:
     from ..checks.checked import by_case
     from ..records import UNAVAILABLE
 
-    for (function, variant), mine in by_case(records):
+    lacking: dict[str, list[str]] = {}
+    for _, mine in by_case(records):
         if all(record.status == UNAVAILABLE for record in mine):
-            console.print(f"n/a {function} ({variant}): {escape(mine[0].reason)}", highlight=False)
+            lacking.setdefault(mine[0].reason, []).append(_who(mine[0]))
+    for reason, whom in lacking.items():
+        console.print(f"n/a {escape(_together(whom))}: {escape(reason)}", highlight=False)
     for record in records:
         if "suppressed" in record.detail:
             who = _who(record)

@@ -9,6 +9,9 @@ import typer
 
 from .options import Device, Functions, Specs
 
+# More of them are a number.
+FEW = 4
+
 
 def list_command(
     functions: Functions = None,
@@ -54,14 +57,16 @@ def _print(found: list[dict[str, Any]], device: str) -> None:
 
     from ..choice import told
 
-    table = Table("Function", "Formula", f"Variants on {device}", "Auto", "Workloads", "Dtypes")
+    table = Table("Function", "Formula", f"Variants on {device}", "Auto")
     for entry in found:
         names = [f"[red]{v}[/]" if why["unavailable"] else v for v, why in entry["variants"].items()]
         auto = told(next(iter(entry["auto"].values()), ()))
-        words = (" ".join(entry[column]) for column in ("workloads", "dtypes"))
-        table.add_row(entry["function"], escape(entry["formula"]), " ".join(names), auto, *words)
+        table.add_row(entry["function"], escape(entry["formula"]), " ".join(names), auto)
     console = Console()
     console.print(table)
+    for sizes, names in _by_sizes(found).items():
+        who = f"{len(names)} Functions" if len(names) > FEW else ", ".join(names)
+        console.print(f"{who}: {sizes}", highlight=False)
     reasons = {
         (why["unavailable"], variant): None
         for entry in found
@@ -70,3 +75,12 @@ def _print(found: list[dict[str, Any]], device: str) -> None:
     }
     for reason, variant in reasons:
         console.print(f"[red]{variant}[/] cannot run here: {escape(reason)}", highlight=False)
+
+
+def _by_sizes(found: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """The Functions that have the same workloads and dtypes, by these."""
+    alike: dict[str, list[str]] = {}
+    for entry in found:
+        sizes = f"{' '.join(entry['workloads'])} in {' '.join(entry['dtypes'])}"
+        alike.setdefault(sizes, []).append(entry["function"])
+    return alike

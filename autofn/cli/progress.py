@@ -30,13 +30,12 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int, str], None]]:
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=None)
-        said = ""
+        said = set()
 
         def progress(done: int, total: int, label: str) -> None:
-            nonlocal said
             bar.update(task, completed=done, total=total, description=f"{what} {label}".strip())
-            if not console.is_terminal and label and label != said:
-                said = label
+            if not console.is_terminal and label and label not in said:
+                said.add(label)
                 console.print(f"{what} {done + 1}/{total} {label}", highlight=False)
 
         yield progress

@@ -63,9 +63,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
+    """folded: the line behind which the table is hidden until it is asked for; "" for one that shows at once."""
+
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
+    folded: str = ""
 
     def __post_init__(self) -> None:
         for row in self.rows:

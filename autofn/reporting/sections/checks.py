@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
 import pandas as pd
 
 from ...records import FAILED, OK, UNAVAILABLE
 from .. import order, speedup
 from ..inputs import Inputs
-from ..model import Badge, Block, Cell, Column, Row, Section, Table, anchor, missing
+from ..model import Badge, Cell, Column, Row, Section, Table, anchor, missing
+
+# As a finding's severity calls it.
+WARNING = "warning"
 
 
 def section(inputs: Inputs) -> Section:
-    """A table of rules by variants, then one of the cases that failed or could not be checked."""
+    """How many rules each variant keeps, then the findings; every rule, and what could not be checked, is folded."""
     found = _found(inputs.results)
     if found.empty:
         return Section("Checks", "checks")
     function = found["function"].iloc[0]
-    blocks: list[Block] = [_rules(function, found)]
-    if (found["status"] != OK).any():
-        blocks.append(_reasons(function, found[found["status"] != OK]))
-    return Section("Checks", anchor(function, "checks"), tuple(blocks))
+    warned = found[(found["status"] == OK) & found["detail"].map(_warns)].assign(status=WARNING)
+    findings = pd.concat([found[found["status"] == FAILED], warned])
+    lacking = found[found["status"] == UNAVAILABLE]
+    tables = (
+        _counts(function, found),
+        _reasons(f"{function}: findings", findings),
+        _rules(function, found),
+        _reasons(f"{function}: what could not be checked", lacking, folded="What could not be checked, and why"),
+    )
+    return Section("Checks", anchor(function, "checks"), tuple(table for table in tables if table.rows))
 
 
 def verdicts(inputs: Inputs) -> dict[tuple[str, str], Cell]:
@@ -51,29 +64,65 @@ def _verdict(rows: pd.DataFrame, page: str) -> Cell:
     return Cell(status=UNAVAILABLE, reason=rows["reason"].iloc[0] or "no reason recorded", link=link)
 
 
+def _warns(detail: Mapping[str, Any]) -> bool:
+    found = detail.get("findings", ())
+    return "suppressed" not in detail and any(each.get("severity") == WARNING for each in found)
+
+
+def _counts(function: str, found: pd.DataFrame) -> Table:
+    columns = (Column("Variant"), *(Column(title, "number") for title in ("Passed", "Failed", "n/a")), Column("Device"))
+    rows = tuple(
+        Row(
+            (
+                Cell(str(variant)),
+                Cell(float((rows["status"] == OK).sum())),
+                Cell(float(failed), tone="bad" if failed else ""),
+                Cell(float((rows["status"] == UNAVAILABLE).sum())),
+                Cell(str(device)),
+            ),
+            {"variant": str(variant), "device": str(device)},
+        )
+        for (variant, device), rows in found.groupby(["variant", "device"], sort=False)
+        for failed in [(rows["status"] == FAILED).sum()]
+    )
+    return Table(f"{function}: checks, a rule on a workload in a dtype each", columns, rows)
+
+
 def _rules(function: str, found: pd.DataFrame) -> Table:
     variants = order.names("variant", found["variant"])
     columns = (Column("Rule", "code"), *(Column(name, tags={"variant": name}) for name in variants))
+    # Plain tuples: a frame of a rule and variant each would take seconds a Function.
+    of: dict[str, dict[str, list[Checked]]] = {}
+    for rule, variant, *told in found[["metric", "variant", "status", "reason", "value"]].itertuples(index=False):
+        of.setdefault(rule, {}).setdefault(variant, []).append(Checked(*told))
     rows = tuple(
-        Row((Cell(str(rule)), *(_rule(rows[rows["variant"] == name]) for name in variants)))
-        for rule, rows in found.groupby("metric", sort=False)
+        Row((Cell(rule), *(_rule(by_variant.get(name, [])) for name in variants))) for rule, by_variant in of.items()
     )
-    return Table(f"{function}: rules by variants, over workloads and dtypes", columns, rows)
+    caption = f"{function}: rules by variants, over workloads and dtypes"
+    return Table(caption, columns, rows, f"Every rule by variants ({len(rows)})")
 
 
-def _rule(rows: pd.DataFrame) -> Cell:
-    if rows.empty:
+class Checked(NamedTuple):
+    """What a rule said of one case. error: the worst that it measured; NaN for none."""
+
+    status: str
+    reason: str
+    error: float
+
+
+def _rule(checked: Sequence[Checked]) -> Cell:
+    if not checked:
         return missing("not checked")
-    failed, passed = rows[rows["status"] == FAILED], rows[rows["status"] == OK]
-    if len(failed):
-        return Cell(f"{len(failed)} of {len(failed) + len(passed)} failed", tone="bad", note=failed["reason"].iloc[0])
-    if passed.empty:
-        return missing(rows["reason"].iloc[0] or "no reason recorded")
-    worst = passed["value"].max()
-    return Cell(f"{len(passed)} passed", tone="good", note="" if pd.isna(worst) else f"worst error {worst:.3g}")
+    failed, passed = ([each for each in checked if each.status == status] for status in (FAILED, OK))
+    if failed:
+        return Cell(f"{len(failed)} of {len(failed) + len(passed)} failed", tone="bad", note=failed[0].reason)
+    if not passed:
+        return missing(checked[0].reason or "no reason recorded")
+    worst = max((each.error for each in passed if not math.isnan(each.error)), default=None)
+    return Cell(f"{len(passed)} passed", tone="good", note="" if worst is None else f"worst error {worst:.3g}")
 
 
-def _reasons(function: str, rows: pd.DataFrame) -> Table:
+def _reasons(caption: str, rows: pd.DataFrame, folded: str = "") -> Table:
     """Failures first; cases with one reason share a row. A choice of dtypes or workloads hides none of them."""
     columns = (
         Column("Variant"),
@@ -86,7 +135,7 @@ def _reasons(function: str, rows: pd.DataFrame) -> Table:
     groups = ordered.groupby(["status", "variant", "device", "reason"], sort=False, dropna=False)
     untagged = ("phase", "dtype", "workload")
     made = tuple(Row(_reason_cells(group), order.tags(group.iloc[0].to_dict(), *untagged)) for _, group in groups)
-    return Table(f"{function}: what failed, and what could not be checked", columns, made)
+    return Table(caption, columns, made, folded)
 
 
 def _reason_cells(rows: pd.DataFrame) -> tuple[Cell, ...]:
