@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import torch
 
-from autofn.checks import rules
+from autofn.checks import rules, timing_notes
 from autofn.checks.runner import Job, judge
 from autofn.checks.subject import of_callable
 
@@ -40,6 +42,19 @@ def test_denormal_inputs_are_a_warning():
     assert severity == "warning"
     assert "inputs [0] hold denormal numbers" in message
     assert found("denormals", lambda x: x + 1, numbers) == []
+
+
+@pytest.mark.parametrize(("seconds", "calls"), [(60.0, 18), (0.01, 2)])
+def test_a_slow_function_is_called_once_on_either_numbers(monkeypatch, seconds, calls):
+    monkeypatch.setattr(timing_notes, "TURNS_S", seconds)
+    made = []
+
+    def slow(x):
+        made.append(time.sleep(0.011))
+        return x * 2
+
+    assert found("denormals", slow, numbers) == []
+    assert len(made) == calls
 
 
 def test_square_matrices_are_not_made_too_large_for_the_memory():
