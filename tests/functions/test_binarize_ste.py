@@ -69,8 +69,8 @@ def test_every_bit_of_a_word_stands_for_its_own_element(elements, dtype, load):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_an_output_written_past_the_caches_is_the_same(dtype, load):
-    # 4 MiB of bfloat16, and the last word is not full.
-    x = normal(2**21 + 17, dtype=dtype)
+    # 8 MiB of bfloat16, and the last word is not full.
+    x = normal(2**22 + 17, dtype=dtype)
     inputs, grads = (x, True), (torch.ones_like(x),)
 
     got = evaluate(SPEC, load("binarize_ste", "cpp"), inputs, grads)

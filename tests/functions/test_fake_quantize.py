@@ -123,9 +123,9 @@ def test_infinities_are_clipped_and_nan_stays_without_a_gradient(variant, load):
 
 
 def test_an_output_written_past_the_caches_is_the_same(load):
-    # 4 MiB and 5 lanes: one piece is not full, and neither is its last vector.
-    inputs = arguments((2**20 + 5,), None)
-    grads = (torch.ones(2**20 + 5),)
+    # 8 MiB and 5 lanes: one piece is not full, and neither is its last vector.
+    inputs = arguments((2**21 + 5,), None)
+    grads = (torch.ones(2**21 + 5),)
 
     got = evaluate(SPEC, load("fake_quantize", "cpp"), inputs, grads)
 

@@ -91,8 +91,8 @@ def test_without_pairs_everything_passes(variant, interleaved, load):
 @pytest.mark.parametrize("pairs", [64, 33])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64], ids=str)
 def test_the_cpp_kernel_turns_what_it_writes_past_the_caches(dtype, pairs, interleaved, load):
-    # 4 MiB and more; with 33 pairs the rows' parts are not aligned, so that they are not.
-    positions = 2**22 // (128 * dtype.itemsize)
+    # 8 MiB and more; with 33 pairs the rows' parts are not aligned, so that they are not.
+    positions = 2**23 // (128 * dtype.itemsize)
     arguments = normal(positions, 128, dtype=dtype), *tables(positions, pairs, dtype), interleaved
 
     y = load("rope", "cpp")(*arguments)
