@@ -1,0 +1,72 @@
+"""Cube, `y = x**3`.
+
+x and y have one shape, any shape. The vjp of grad_output is
+    grad_x = grad_output * x * (3 * x)
+In this order no product leaves the range of numbers that grad_x or y does not leave: x**2 alone becomes 0 below 1e-23
+in float32, where a large grad_output makes grad_x a number like any other.
+
+Saved: x, an input, so it costs no new memory, and the backward is a formula of inputs alone: `python` is differentiable
+any number of times.
+Freed: with the graph, when the backward has run.
+Source: "Double Backward with Custom Functions" of PyTorch's tutorials, section Saving the Inputs.
+
+There is no `native` variant: PyTorch has no operator for it but `pow`, of any exponent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from autofn import Spec, Tolerance, Workload
+from autofn.spec import of_phase
+
+from .reference import cube
+
+
+def make_inputs(rows: int, cols: int, *, dtype: torch.dtype, device: str, seed: int = 0) -> tuple[Any, ...]:
+    """x of shape (rows, cols), standard normal."""
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.randn(rows, cols, generator=generator).to(device, dtype).requires_grad_(),)
+
+
+def moved_bytes(phase: str, workload: Workload, itemsize: int) -> int:
+    """Forward: x, y. Backward: grad_output, x, grad_x."""
+    elements = workload["rows"] * workload["cols"]
+    return of_phase(phase, forward=2 * elements * itemsize, backward=3 * elements * itemsize)
+
+
+def operations(phase: str, workload: Workload, itemsize: int) -> int:
+    """An element: forward two products; backward three."""
+    elements = workload["rows"] * workload["cols"]
+    return of_phase(phase, forward=2 * elements, backward=3 * elements)
+
+
+def saved_new_bytes(variant: str, workload: Workload, itemsize: int) -> int:
+    """x is an input."""
+    return 0
+
+
+ROUNDINGS = "four roundings, half an ulp each, in the gradient that eager adds up; margin of 2"
+
+SPEC = Spec(
+    name="cube",
+    reference=cube,
+    make_inputs=make_inputs,
+    workloads={
+        "tiny": {"rows": 5, "cols": 7},
+        "small": {"rows": 128, "cols": 512},
+        "large": {"rows": 4096, "cols": 1024},
+    },
+    tolerances={
+        torch.float32: Tolerance(2**-21, 0, ROUNDINGS),
+        torch.bfloat16: Tolerance(2**-6, 0, ROUNDINGS),
+        torch.float64: Tolerance(2**-50, 0, ROUNDINGS),
+    },
+    version="1",
+    once_differentiable=frozenset({"fused", "cpp"}),
+    moved_bytes=moved_bytes,
+    operations=operations,
+    saved_new_bytes=saved_new_bytes,
+)
