@@ -1,0 +1,5 @@
+"""Cross entropy from the C++ extension: kernel.cpp, on CUDA kernel.cu."""
+
+from autofn import extension
+
+apply = extension.operator("cross_entropy")
