@@ -7,8 +7,8 @@ Source: "Double Backward with Custom Functions" of PyTorch's tutorials, section 
 Saved by `python`: exp(x) and exp(-x), two tensors of the size of x, so that the backward computes no exponential. They
 are outputs of the Function that `apply` does not hand on: only as outputs are they functions of x to the second
 derivative, which with saved intermediates is silently wrong (docs/sinh.md). It is differentiable any number of times.
-Saved by `fused` and `cpp`: y alone, the output, which costs no new memory; a square root gives cosh(x) with one rounding
-more than the exponentials, in less time than one of them takes.
+Saved by `fused` and `cpp`: y alone, the output, which costs no new memory; a square root gives cosh(x) with one
+rounding more than the exponentials, in less time than one of them takes.
 Freed: with the graph, when the backward has run.
 
 Precision: near 0 the formula subtracts two numbers about 1, and its error is half an ulp of 1, not of y: at x = 1e-3 in
