@@ -217,7 +217,8 @@ def test_moved_bytes_are_those_of_the_tensors(spec, workload, dtype):
 class Operations(torch.utils._python_dispatch.TorchDispatchMode):
     """Counts what a formula does to each number: one an element of a result, or of what is summed."""
 
-    MOVES = "view reshape copy detach clone expand squeeze slice select split cat as_strided".split()
+    VIEWS = ("view", "reshape", "expand", "squeeze", "slice", "select", "split", "as_strided")
+    MOVES = (*VIEWS, "copy", "detach", "clone", "cat")
 
     def __init__(self):
         super().__init__()
