@@ -19,7 +19,6 @@ Both passes run on the CPU alone, and refuse other devices; bfloat16, which NumP
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -49,13 +48,6 @@ def moved_bytes(phase: str, workload: Workload, itemsize: int) -> int:
     return of_phase(phase, forward=2 * elements * itemsize, backward=elements * (2 * itemsize + index))
 
 
-def operations(phase: str, workload: Workload, itemsize: int) -> int:
-    """Forward: the comparisons that tell one order from all others, log2(n!) for n elements. Backward: none."""
-    n = length(workload)
-    sorts = workload["rows"] * workload["cols"] // n
-    return of_phase(phase, forward=sorts * round(math.lgamma(n + 1) / math.log(2)), backward=0)
-
-
 def saved_new_bytes(variant: str, workload: Workload, itemsize: int) -> int:
     """The permutation."""
     return workload["rows"] * workload["cols"] * index_dtype(length(workload)).itemsize
@@ -80,6 +72,5 @@ SPEC = Spec(
         "cpp": "it is there to show a routine that is not PyTorch's; a sort in C++ would be another Function",
     },
     moved_bytes=moved_bytes,
-    operations=operations,
     saved_new_bytes=saved_new_bytes,
 )
