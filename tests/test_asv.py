@@ -311,7 +311,7 @@ def history(folder):
     for path in functions.glob("*/fused*.py"):
         path.unlink()
     with (folder / "autofn" / "asv_run.py").open("a") as file:
-        file.write('\n\nWORKLOADS = ("tiny",)\n')
+        file.write('\n\nPROFILES["quick"]["workloads"] = ("tiny",)\n')
     kept = folder.with_name("second")
     shutil.move(functions / second, kept)
     git(folder, "init", "--quiet", "--initial-branch=main")

@@ -27,7 +27,7 @@ def answers(what):
     """What memory_truth prints, from a process of its own: the allocator stays installed."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     filters = [word for warning in ("error", *QUIET) for word in ("-W", warning)]
-    finished = python(*filters, ROOT / "tests" / "memory_truth.py", what, cwd=ROOT, package=path)
+    finished = python(*filters, ROOT / "tests" / "memory_truth.py", what, cwd=ROOT, package=path, timeout=600)
     assert finished.returncode == 0, finished.stderr
     return json.loads(finished.stdout)
 
@@ -169,12 +169,14 @@ def test_cuda_s_asynchronous_allocator_knows_only_rounded_bytes(monkeypatch):
     assert counters.counter("cuda").statistic == "allocated_bytes"
 
 
-@pytest.mark.parametrize(
-    "name", [f"{name}-{variant.name}" for name in registry.names() for variant in registry.variants(name)]
-)
-def test_no_shipped_variant_hides_or_leaks_memory(name):
-    found = answers("shipped")[name]
-    if isinstance(found, str):
-        pytest.skip(found)
-    assert "error" not in found, found["error"]
-    assert (found["hidden_bytes"], found["leaked_bytes"]) == (0, 0)
+def test_no_shipped_variant_hides_or_leaks_memory():
+    # One test for all: they are measured in one process.
+    found = {who: answer for who, answer in answers("shipped").items() if not isinstance(answer, str)}
+    assert {who.partition("-")[0] for who in found} == set(registry.names())
+    told = {who: answer.get("error") or _hidden_and_leaked(answer) for who, answer in found.items()}
+    assert {who: what for who, what in told.items() if what != (0, 0)} == {}
+
+
+def _hidden_and_leaked(answer):
+    # Less than nothing is hidden where what is saved is NumPy's memory, which the allocator does not see.
+    return max(0, answer["hidden_bytes"]), answer["leaked_bytes"]

@@ -79,7 +79,7 @@ def test_interpreted_it_passes_the_tests_of_functions(function, interpreted):
     skipped = [skip.get("message") for case in mine for skip in case.iter("skipped")]
 
     assert not failed, "\n\n".join(failed)
-    # Three dtypes by two workloads, twice, and what is tested of every variant.
+    # Three dtypes by two workloads, and what is tested of every variant.
     assert len(mine) - len(skipped) > 12, skipped
 
 
