@@ -47,3 +47,10 @@ def test_values_and_derivatives_are_right_where_it_compiles(function):
     found = autofn.check([function], variants=names, level="full", select=COMPILING)
     assert told(found) == []
     assert passed(found) == set(names)
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_each_says_what_it_costs_and_how_many_bytes_it_saves(name):
+    spec = registry.spec(name)
+    assert spec.moved_bytes is not None
+    assert spec.saved_new_bytes is not None
