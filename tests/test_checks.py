@@ -377,7 +377,9 @@ def test_check_gives_a_row_for_every_rule_variant_dtype_and_workload(planted):
 def test_a_function_without_float64_is_checked_in_the_first_dtype_that_it_declares(tmp_path):
     folder = write_function(tmp_path / "functions", "cat")
     text = (folder / "__init__.py").read_text()
-    (folder / "__init__.py").write_text(text.replace("torch.float64: Tolerance", "torch.bfloat16: Tolerance"))
+    (folder / "__init__.py").write_text(
+        text.replace("torch.float64: Tolerance(1e-12, 1e-12", "torch.bfloat16: Tolerance(1e-2, 1e-2")
+    )
     with pytest.MonkeyPatch.context() as patch:
         plant(patch, tmp_path / "functions")
         found = checks.check(["cat"], variants=["python"], isolate=False).frame

@@ -60,6 +60,7 @@ def project(tmp_path, monkeypatch):
     monkeypatch.delenv(origins.ENVIRONMENT, raising=False)
     path, modules = list(sys.path), set(sys.modules)
     yield tmp_path
+    os.environ.pop(origins.ENVIRONMENT, None)
     sys.path[:] = path
     for name in set(sys.modules) - modules:
         if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
