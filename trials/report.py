@@ -90,7 +90,8 @@ def _coverage(found: Mapping[str, Any]) -> Iterator[str]:
     yield from ("", "## Coverage of 95 % intervals", "")
     yield (
         f"{found['covered']} of {cells} cells hold the median of {found['further']} further interpreters; intervals "
-        f"from one process alone hold it in {found['covered_by_one_process']}."
+        f"from one process alone hold it in {found['covered_by_one_process']}. Over {found['splits']} divisions of the "
+        f"same interpreters into those of the interval and the further ones, {found['covered_share']:.1%} hold."
     )
 
 
