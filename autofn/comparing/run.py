@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..measure.lockstep import ArmSpec, Effort, Lockstep, Outcome
 from ..measure.processes import Processes
 from ..measure.protocols import WALL
-from ..measure.rows import MEMORY_METRICS
+from ..measure.rows import MEMORY_METRICS, Group
 from ..measure.run import Progress
 from ..measure.statistics import over_processes
 from ..measure.verdict import Verdict, judge
@@ -41,6 +42,9 @@ class Comparison:
     head: Side
     phases: tuple[str, ...]
     budget_s: float
+
+
+Measured = Callable[[Processes, Comparison, Pair, Effort], Outcome]
 
 
 class Looks:
@@ -83,16 +87,18 @@ def compare_pairs(
     pairs: Sequence[Pair],
     looks: Looks,
     progress: Progress = lambda done, total, label: None,
+    measured: Measured | None = None,
 ) -> list[Change]:
-    """Every change of every pair, the same and what cannot be told among them."""
-    first = _look("first", comparison, pairs, looks, _first_budget(comparison, pairs), CONFIDENCE, progress)
+    """Every change of every pair, the same and what cannot be told among them. measured: where the times come from."""
+    look = partial(_look, comparison=comparison, looks=looks, progress=progress, measured=measured or measure)
+    first = look("first", pairs=pairs, budget_s=_first_budget(comparison, pairs), confidence=CONFIDENCE)
     suspects = {pair: found for pair in pairs if (found := _suspected(first[pair.group]))}
     if not suspects:
         return [change for pair in pairs for change in first[pair.group]]
     count = sum(map(len, suspects.values()))
     each = max(SUSPECT_S, (1 - FIRST_SHARE) * comparison.budget_s / len(suspects))
     narrowed = [_only(pair, found) for pair, found in suspects.items()]
-    second = _look("second", comparison, narrowed, looks, lambda pair: each, 1 - (1 - CONFIDENCE) / count, progress)
+    second = look("second", pairs=narrowed, budget_s=lambda pair: each, confidence=1 - (1 - CONFIDENCE) / count)
     return [
         _confirmed(change, second.get(pair.group, [])) if change.verdict in (FASTER, SLOWER) else change
         for pair in pairs
@@ -132,13 +138,15 @@ def _replaced(change: Change, **values: Any) -> Change:
 
 def _look(
     name: str,
+    *,
     comparison: Comparison,
     pairs: Sequence[Pair],
     looks: Looks,
     budget_s: Callable[[Pair], float],
     confidence: float,
     progress: Progress,
-) -> dict[Any, list[Change]]:
+    measured: Measured,
+) -> dict[Group, list[Change]]:
     """By group, the changes of every pair; each look has interpreters of its own."""
     found = {}
     with Processes() as processes:
@@ -146,7 +154,7 @@ def _look(
             progress(number, len(pairs), f"{name} look: {pair.group}")
             known = looks.read(name, pair)
             if known is None:
-                outcome = _measure(processes, comparison, pair, Effort(budget_s(pair)))
+                outcome = measured(processes, comparison, pair, Effort(budget_s(pair)))
                 known = [*_changes(comparison.phases, pair, outcome, confidence), *_missing(pair, comparison.phases)]
                 looks.write(name, pair, known)
             found[pair.group] = known
@@ -156,11 +164,12 @@ def _look(
 
 def one_look(processes: Processes, comparison: Comparison, pair: Pair, effort: Effort) -> list[Change]:
     """The changes of a pair in one look: what is called slower may be a false alarm, once in a hundred times."""
-    outcome = _measure(processes, comparison, pair, effort)
+    outcome = measure(processes, comparison, pair, effort)
     return [*_changes(comparison.phases, pair, outcome, CONFIDENCE), *_missing(pair, comparison.phases)]
 
 
-def _measure(processes: Processes, comparison: Comparison, pair: Pair, effort: Effort) -> Outcome:
+def measure(processes: Processes, comparison: Comparison, pair: Pair, effort: Effort) -> Outcome:
+    """Two arms of the base and one of the head for each variant of the pair, in lockstep."""
     specs = [
         ArmSpec(
             f"{side} {arm.variant}", pair.group.key(arm.variant), build, compiled=arm.compiled, memory=side != AGAIN

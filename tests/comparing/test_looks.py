@@ -48,7 +48,7 @@ def measured(monkeypatch):
             calls.append((str(pair.group), [arm.variant for arm in pair.arms], effort.budget_s))
             return looks[0 if len(calls) <= len(PAIRS) else 1](pair)
 
-        monkeypatch.setattr(run, "_measure", measure)
+        monkeypatch.setattr(run, "measure", measure)
         return calls
 
     return plan
