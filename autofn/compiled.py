@@ -82,11 +82,14 @@ def forget() -> None:
 def replayable() -> Iterator[None]:
     """Within it a compiled graph's backward may run more than once, as gradcheck does: no donated buffers.
 
-    Not for timing, where they are an optimisation that counts.
+    Not for timing, where they are an optimisation that counts. Graphs are cached apart: Inductor's own key of a graph
+    does not tell whether its buffers were donated.
     """
     import torch._functorch.config as config
+    from torch.compiler import config as caches
 
     forget()
-    with config.patch(donated_buffer=False):
+    apart = caches.patch(cache_key_tag=f"{caches.cache_key_tag} replayable")  # type: ignore[attr-defined]
+    with config.patch(donated_buffer=False), apart:
         yield
     forget()

@@ -109,6 +109,23 @@ def test_within_replayable_a_compiled_backward_may_run_twice():
     assert torch.equal(first[0], second[0])
 
 
+def test_within_replayable_no_graph_comes_from_the_cache_of_those_that_give_their_buffers_away():
+    @compiled.graph
+    def total(x, weight):
+        return (x @ weight).exp().sum()
+
+    def recorded():
+        leaves = torch.full((4, 4), 0.5, requires_grad=True), torch.ones(4, 4, requires_grad=True)
+        return total(*leaves), leaves
+
+    torch.autograd.grad(*recorded())
+    with compiled.replayable():
+        loss, leaves = recorded()
+        first = [grad.clone() for grad in torch.autograd.grad(loss, leaves, retain_graph=True)]
+        second = torch.autograd.grad(loss, leaves, retain_graph=True)
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
 def test_replayable_puts_the_setting_back_after_an_error():
     import torch._functorch.config as config
 
