@@ -132,9 +132,12 @@ def documentation(name: str) -> str:
 @cache
 def variants(name: str) -> tuple[Variant, ...]:
     """The variants of a Function, in the order of KINDS: the derived ones, then those that are written."""
+    from . import promises
+
     written = _origin(name).variants(name)
     found = [Variant(name, kind, kind) for kind in DERIVED]
     found += [Variant(name, each, kind) for each in dict.fromkeys(written) if (kind := kind_of(each))]
+    promises.must_name_variants(spec(name).promises, name, written)
     there = [variant for variant in found if variant.name not in spec(name).without]
     return tuple(sorted(there, key=lambda variant: (KINDS.index(variant.kind), variant.name)))
 

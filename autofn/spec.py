@@ -6,10 +6,12 @@ import itertools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
 
+from .promises import Promise, parse, validate
 from .records import is_ceiling
 from .registry import PHASES, kind_of, taken
 
@@ -20,10 +22,6 @@ Workload = Mapping[str, Any]
 
 Cost = Callable[[str, Workload, int], int]
 """`(phase, workload, itemsize)`: what a phase costs at least, whatever the variant; itemsize in bytes."""
-
-
-Saved = Callable[[str, Workload, int], int]
-"""`(variant, workload, itemsize)`: the new bytes that a variant keeps for the backward at most; itemsize in bytes."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +62,8 @@ class Spec:
     moved_bytes: the bytes that a phase must at least move: each input read once, each output written once. In a
         backward these are grad_outputs and the inputs that gradients depend on, and the gradients.
     operations: the floating point operations that a phase must at least do. `of_phase` helps with both.
-    saved_new_bytes: the bytes that a hand-written variant (python, fused, cpp, triton) keeps for the backward at most,
-        beside inputs and outputs, which live on anyhow.
+    promises: what must hold of the variants written by hand (python, fused, cpp, triton), in words, such as
+        "saved_new_bytes <= 4 * rows" or "speedup >= 1.2 for cpp at large"; see `promises`. Check and bench judge them.
 
     Raises ValueError where a declaration contradicts itself, naming the Function and the rule.
     """
@@ -88,7 +86,7 @@ class Spec:
     suppress: Mapping[str, str] = field(default_factory=dict)
     moved_bytes: Cost | None = None
     operations: Cost | None = None
-    saved_new_bytes: Saved | None = None
+    promises: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
@@ -120,6 +118,10 @@ class Spec:
                 raise ValueError(f"{self.name}: suppress must give the reason why {rule} does not count")
         for cost in ("moved_bytes", "operations"):
             self._check_cost(cost, getattr(self, cost))
+        try:
+            validate(self.promises, self.workloads, self.dtypes)
+        except ValueError as error:
+            raise ValueError(f"{self.name}: {error}") from error
 
     def _check_cost(self, name: str, cost: Cost | None) -> None:
         if cost is None:
@@ -137,6 +139,11 @@ class Spec:
     def dtypes(self) -> tuple[str, ...]:
         """The supported dtypes by name, such as ("float32", "bfloat16")."""
         return tuple(dtype_name(dtype) for dtype in self.tolerances)
+
+    @cached_property
+    def promised(self) -> tuple[Promise, ...]:
+        """The promises, read."""
+        return tuple(map(parse, self.promises))
 
     def tolerance(self, dtype: torch.dtype) -> Tolerance:
         """The tolerance of `dtype`. Raises LookupError for a dtype that the Function does not declare."""

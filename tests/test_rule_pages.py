@@ -37,7 +37,12 @@ def subject_of(code, path):
         and issubclass(each, torch.autograd.Function)
         and each.__module__ == module["__name__"]
     ]
-    return of_callable(functions[-1], module["make_inputs"], reference=module.get("reference"))
+    return of_callable(
+        functions[-1],
+        module["make_inputs"],
+        reference=module.get("reference"),
+        promises=module.get("PROMISES", ()),
+    )
 
 
 def test_every_page_is_of_a_rule_and_says_its_meaning_and_its_severity():

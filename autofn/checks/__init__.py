@@ -33,6 +33,7 @@ def check(
     random: bool = False,
     mutates: Sequence[int] = (),
     once_differentiable: bool = False,
+    promises: Sequence[str] = (),
     variants: Sequence[str] | None = None,
     dtypes: Sequence[str] | None = None,
     device: str = "cpu",
@@ -48,7 +49,8 @@ def check(
     `dtype`, `device`, `seed`); or names of the registry's Functions, None for all, with variants and dtypes to choose
     among them. reference: the same in PyTorch's own operations; without it the backward is held against the forward
     itself. surrogate, random, mutates, once_differentiable: what the Function intends; surrogate may be the function
-    whose gradient it has instead. level: "quick", or "full" with all that compiles. select, ignore: rules by name or
+    whose gradient it has instead. promises: such as "saved_new_bytes <= 0"; those of the registry stand in their Specs.
+    level: "quick", or "full" with all that compiles. select, ignore: rules by name or
     pattern. suppress: {rule: reason}. isolate: run the rules in worker processes, so that a crash is a finding.
 
     Raises LookupError for an unknown name, ValueError for arguments that do not go together.
@@ -75,9 +77,8 @@ def check(
             mutates=tuple(mutates),
             once_differentiable=once_differentiable,
         )
-        work = [
-            plan.of_subject(of_callable(what, make_inputs, reference=reference, intent=intent, device=device), chosen)
-        ]
+        subject = of_callable(what, make_inputs, reference=reference, intent=intent, promises=promises, device=device)
+        work = [plan.of_subject(subject, chosen)]
     work = [plan.with_suppressed(checks, suppress or {}) for checks in work]
     return Checked(tuple(in_order(work, records(work, isolate=isolate))))
 

@@ -13,13 +13,10 @@ from typing import Any
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
-from ..case import Case
 from ..observe import memory
 from ..observe.counters import counter
-from ..records import Key
-from ..spec import dtype_name
 from .rule import WARNING, Finding, Rule
-from .subject import Subject, differentiable
+from .subject import Subject
 from .tools.alive import only_new_objects
 from .tools.holding import (
     SAVE,
@@ -33,6 +30,7 @@ from .tools.holding import (
 )
 from .tools.passes import (
     Pass,
+    case_of,
     forward,
     hooks_allowed,
     keeping_the_generators,
@@ -103,7 +101,7 @@ def hidden_state(subject: Subject) -> Iterator[Finding]:
         need_a_function(one)
         known = {kept.address: kept.nbytes for node in own_nodes(one) for kept in kept_on(node, one.inputs)}
         with hooks_allowed():
-            hidden = [memory.measure(_case(subject, one), counter(subject.device)).hidden_bytes for _ in range(2)]
+            hidden = [memory.measure(case_of(subject, one), counter(subject.device)).hidden_bytes for _ in range(2)]
     unexplained = min(hidden) - sum(nbytes for address, nbytes in known.items() if not owner(address, one))
     if unexplained > 0:
         yield Finding(
@@ -141,16 +139,6 @@ def saved_view(subject: Subject) -> Iterator[Finding]:
                 fix="save a copy of the part: ctx.save_for_backward(part.clone())",
             )
             return
-
-
-def _case(subject: Subject, one: Pass) -> Case:
-    """The subject as the harness measures it: what has no gradient is no output."""
-
-    def apply(*inputs: Any) -> tuple[torch.Tensor, ...]:
-        return tuple(out for out in subject.call(inputs) if differentiable(out))
-
-    key = Key(subject.who, "checked", subject.workload, dtype_name(subject.dtype), subject.device)
-    return Case(key, apply, one.inputs, tuple(w for w in one.weights if w is not None))
 
 
 RULES = (

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..case import as_tuple, exact_inputs
+from ..promises import Promise, of_one_case
+from ..records import Key
+from ..spec import dtype_name
 from .intent import Intent
 
 if TYPE_CHECKING:
@@ -27,7 +30,8 @@ class Subject:
     who: how a message calls it. apply: the callable. make: fresh arguments. reference: the formula in PyTorch's own
     operations, or None, and then the backward is held against the forward itself. dtype, workload: of this check.
     dtypes: what the Function declares; empty for one without a Spec. tolerances: declared, by dtype.
-    workloads: further sizes by name, each a `make`. written: whether it is a Function written by hand, not a
+    workloads: further sizes by name, each a `make`. promises: what must hold at this dtype and workload, whose sizes
+    are `sizes`. written: whether it is a Function written by hand, not a
     composition derived from the reference. compiled: whether it runs through torch.compile.
     """
 
@@ -42,6 +46,8 @@ class Subject:
     dtypes: tuple[torch.dtype, ...] = ()
     tolerances: Mapping[torch.dtype, Tolerance] = field(default_factory=dict)
     workloads: Mapping[str, Make] = field(default_factory=dict)
+    promises: tuple[Promise, ...] = ()
+    sizes: Mapping[str, Any] = field(default_factory=dict)
     written: bool = True
     compiled: bool = False
 
@@ -193,6 +199,7 @@ def of_variant(
 
         return make
 
+    key = Key(spec.name, variant, workload, dtype_name(dtype), device)
     return Subject(
         f"{spec.name} ({variant})",
         apply,
@@ -212,6 +219,8 @@ def of_variant(
         tuple(spec.tolerances),
         spec.tolerances,
         {name: making(name) for name in spec.workloads},
+        tuple(promise for promise in spec.promised if promise.concerns(key)),
+        spec.workloads[workload],
         written=kind not in ("eager", "compile", "native"),
         compiled=kind in ("compile", "fused"),
     )
@@ -223,14 +232,25 @@ def of_callable(
     *,
     reference: Callable[..., Any] | None = None,
     intent: Intent | None = None,
+    promises: Sequence[str] = (),
     device: str = "cpu",
     who: str = "",
 ) -> Subject:
-    """Anybody's Function (a torch.autograd.Function or any callable). Raises ValueError for what cannot be called."""
+    """Anybody's Function (a torch.autograd.Function or any callable).
+
+    promises: of numbers and `itemsize` alone, for there are no named sizes. Raises ValueError for what cannot be called
+    or promised.
+    """
     apply = callable_of(given)
     name = who or getattr(function_of(apply) or given, "__qualname__", "") or type(given).__name__
     return Subject(
-        name, apply, maker(make_inputs, device), reference and callable_of(reference), intent or Intent(), device=device
+        name,
+        apply,
+        maker(make_inputs, device),
+        reference and callable_of(reference),
+        intent or Intent(),
+        device=device,
+        promises=tuple(map(of_one_case, promises)),
     )
 
 

@@ -52,7 +52,7 @@ def bench_command(
     """Time forward, backward and forward_backward of all variants side by side, and count their saved bytes.
 
     The variants of one Function take their samples in turn, each in processes of its own. An interrupted run goes on
-    with the same command.
+    with the same command. Exit status 1 for a variant that failed, and for a promise of its Spec that is broken.
     """
     from .. import measure, results, speedups
     from ..measure import machine, run, selection
@@ -91,9 +91,10 @@ def bench_command(
     frame = results.frame(found)
     times = speedups.add_speedups(frame)
     _print(times, frame)
+    broken = _print_promises(frame)
     if json_file:
         write_json(json_file, found)
-    if (times["status"] == FAILED).any():
+    if broken or (times["status"] == FAILED).any():
         raise typer.Exit(1)
     if not (times["status"] == OK).any():
         raise typer.Exit(3)
@@ -138,6 +139,22 @@ def _print(times: pd.DataFrame, everything: pd.DataFrame) -> None:
         of = ", ".join(dict.fromkeys(rows["variant"]))
         console.print(f"instructions ({of}) {rows['status'].iloc[0]}: {escape(str(reason))}", highlight=False)
     console.print(_meaning(times), highlight=False)
+
+
+def _print_promises(everything: pd.DataFrame) -> bool:
+    """Those that are broken, and those that this run cannot judge; whether any is broken."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    from ..kept import BROKEN, CANNOT_TELL, judged
+
+    console = Console()
+    found = judged(everything)
+    for verdict, style in ((BROKEN, "bold red"), (CANNOT_TELL, "yellow")):
+        for each in found:
+            if each.verdict == verdict:
+                console.print(f"[{style}]{escape(str(each))}[/]", highlight=False)
+    return any(each.verdict == BROKEN for each in found)
 
 
 def _warnings(times: pd.DataFrame) -> list[str]:

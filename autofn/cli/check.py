@@ -40,6 +40,10 @@ def check_command(
     once_differentiable: Annotated[
         bool, typer.Option("--once-differentiable", help="Its second derivative is refused.")
     ] = False,
+    promise: Annotated[
+        list[str] | None,
+        typer.Option("--promise", metavar="TEXT", help="Such as 'saved_new_bytes <= 0', of yours; repeatable."),
+    ] = None,
     spec: Specs = None,
     variant: Variants = None,
     dtype: Dtypes = None,
@@ -81,6 +85,7 @@ def check_command(
     intended = {
         "surrogate": surrogate or surrogate_of is not None, "surrogate_of": surrogate_of, "random": random,
         "mutates": tuple(mutates or ()), "once_differentiable": once_differentiable,
+        "promises": promise or [],
     }  # fmt: skip
     work, asked = _work(
         functions, inputs, reference, intended,
@@ -132,8 +137,8 @@ def _work(
     if not own:
         if inputs or reference or any(intended.values()):
             raise ValueError(
-                "--inputs, --reference and what a Function intends go with one of yours (pkg.module:NAME); those of "
-                "the registry say it in their Spec"
+                "--inputs, --reference and what a Function intends or promises go with one of yours (pkg.module:NAME); "
+                "those of the registry say it in their Spec"
             )
         found = plan.of_registry(functions, variants=variants, dtypes=dtypes, device=device, rules=chosen, level=level)
         return [plan.with_suppressed(each, reasons) for each in found], asked
@@ -157,12 +162,15 @@ def _own(name: str, who: str, inputs: str, reference: str | None, intended: dict
     from ..checks.intent import Intent
     from ..checks.subject import callable_of, of_callable
 
-    surrogate_of = intended["surrogate_of"] and callable_of(sources.named(intended["surrogate_of"]))
+    said = {**intended}
+    promises, surrogate_of = said.pop("promises"), said.pop("surrogate_of")
+    given = surrogate_of and callable_of(sources.named(surrogate_of))
     return of_callable(
         sources.named(name),
         sources.named(inputs),
         reference=sources.named(reference) if reference else None,
-        intent=Intent(**{**intended, "surrogate_of": surrogate_of}),
+        intent=Intent(**said, surrogate_of=given),
+        promises=promises,
         device=device,
         who=who,
     )

@@ -11,8 +11,11 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ...case import Case
+from ...records import Key
+from ...spec import dtype_name
 from ..rule import Finding
-from ..subject import Inputs, Subject, leaves, positions
+from ..subject import Inputs, Subject, differentiable, leaves, positions
 from .comparing import allowed, difference, same_bits
 
 Tensors = tuple[torch.Tensor, ...]
@@ -71,6 +74,16 @@ def result(subject: Subject, inputs: Inputs | None = None, seed: int = SEED) -> 
     one = forward(subject, inputs, seed)
     outputs = copied(one.outputs)
     return Result(outputs, copied(one.backward()))  # type: ignore[arg-type]
+
+
+def case_of(subject: Subject, one: Pass) -> Case:
+    """The subject as the harness measures it: what has no gradient is no output."""
+
+    def apply(*inputs: Any) -> tuple[torch.Tensor, ...]:
+        return tuple(out for out in subject.call(inputs) if differentiable(out))
+
+    key = Key(subject.who, "checked", subject.workload, dtype_name(subject.dtype), subject.device)
+    return Case(key, apply, one.inputs, tuple(w for w in one.weights if w is not None))
 
 
 def working(subject: Subject, make: Callable[[], Inputs] | None = None) -> Result:

@@ -67,11 +67,6 @@ def operations(phase: str, workload: Workload, itemsize: int) -> int:
     return of_phase(phase, forward=product, backward=2 * product)
 
 
-def saved_new_bytes(variant: str, workload: Workload, itemsize: int) -> int:
-    """The gates."""
-    return workload["batch"] * 3 * workload["state"] * itemsize
-
-
 SPEC = Spec(
     name="lltm",
     reference=lltm,
@@ -96,5 +91,5 @@ SPEC = Spec(
     once_differentiable=frozenset({"fused", "cpp"}),
     moved_bytes=moved_bytes,
     operations=operations,
-    saved_new_bytes=saved_new_bytes,
+    promises=("saved_new_bytes <= batch * 3 * state * itemsize",),  # the gates
 )

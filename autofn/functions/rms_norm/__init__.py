@@ -52,11 +52,6 @@ def operations(phase: str, workload: Workload, itemsize: int) -> int:
     return of_phase(phase, forward=4 * elements, backward=8 * elements)
 
 
-def saved_new_bytes(variant: str, workload: Workload, itemsize: int) -> int:
-    """The inverse, a number a row in float32 at least; `python` recomputes it."""
-    return 0 if variant == "python" else workload["rows"] * max(4, itemsize)
-
-
 SPEC = Spec(
     name="rms_norm",
     reference=rms_norm,
@@ -78,5 +73,8 @@ SPEC = Spec(
     once_differentiable=frozenset({"fused", "cpp"}),
     moved_bytes=moved_bytes,
     operations=operations,
-    saved_new_bytes=saved_new_bytes,
+    promises=(
+        "saved_new_bytes <= 0 for python",  # recomputed
+        "saved_new_bytes <= rows * max(4, itemsize)",  # the inverse, a number a row in float32 at least
+    ),
 )

@@ -1,0 +1,71 @@
+"""Whether a Function keeps what its Spec promises of bytes and errors; of times, `autofn bench` gives a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from ..observe import memory
+from ..observe.counters import counter
+from ..observe.saved import ledger, saved_bytes, saved_new_bytes
+from ..promises import Promise
+from .rule import Finding, Rule, Seen
+from .subject import Subject
+from .tools.passes import case_of, forward, keeping_the_generators, working
+from .values import gradient, value
+
+SAVED = {"saved_bytes": saved_bytes, "saved_new_bytes": saved_new_bytes}
+
+
+def promises(subject: Subject) -> Iterator[Finding]:
+    """The bytes and errors that are promised, at the subject's workload and dtype."""
+    if not subject.promises:
+        raise NotImplementedError("nothing is promised of this case")
+    judged = [promise for promise in subject.promises if promise.quantity != "speedup"]
+    if not judged:
+        raise NotImplementedError("times alone are promised of this case: `autofn bench` judges them")
+    observed = _observed(subject, {promise.quantity for promise in judged})
+    for promise in judged:
+        yield from _judged(subject, promise, observed[promise.quantity])
+
+
+def _observed(subject: Subject, quantities: set[str]) -> dict[str, dict[str, float]]:
+    """Each quantity by phase, where it has several, else by an empty string."""
+    found: dict[str, Any] = {"error": _error(subject)} if "error" in quantities else {}
+    if quantities - {"error"}:
+        working(subject)
+        with keeping_the_generators():
+            case = case_of(subject, forward(subject))
+            # What the hooks see takes a forward; what the allocator saw, collections of garbage.
+            if quantities <= {"error", *SAVED}:
+                entries = ledger(case)
+                found |= {name: count(entries) for name, count in SAVED.items()}
+            else:
+                found |= asdict(memory.measure(case, counter(subject.device)))
+    return {name: found[name] if isinstance(found[name], dict) else {"": found[name]} for name in quantities}
+
+
+def _judged(subject: Subject, promise: Promise, observed: dict[str, float]) -> Iterator[Finding]:
+    """observed: by phase, where the quantity has several."""
+    limit = promise.limit(subject.sizes, subject.dtype.itemsize)
+    for phase, seen in observed.items():
+        if (not phase or phase in promise.phases) and not promise.keeps(seen, limit):
+            yield Finding(
+                f"the promise {promise.text!r} is broken",
+                f"{phase} {promise.quantity}".strip(),
+                f"{seen:g}" if promise.quantity == "error" else f"{seen:.0f} bytes",
+                f"at most {limit:g}",
+                fix="keep it, or promise what holds",
+            )
+
+
+def _error(subject: Subject) -> float:
+    """The largest difference of an output or gradient from the reference in float64 that the rules see."""
+    seen = [*value(subject), *gradient(subject)]
+    if any(isinstance(each, Finding) for each in seen):
+        raise NotImplementedError("its values are wrong already: see the rules value and gradient")
+    return max(each.error for each in seen if isinstance(each, Seen))
+
+
+RULES = (Rule("promises", "error", "what is promised of bytes and errors is kept", promises, every_case=True),)
