@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import compiled
 from ..case import Case, prepare
+from ..observe import accuracy
 from ..observe.saved import ledger, saved_bytes, saved_new_bytes
 from ..records import FAILED, UNAVAILABLE, Record
 from . import phases, sampling
@@ -30,12 +31,13 @@ class NotCompiledError(RuntimeError):
 
 @dataclass(frozen=True)
 class Ready:
-    """A warmed case, with the seconds of each phase's first call, what was compiled and what is saved."""
+    """A warmed case, with the seconds of each phase's first call, what was compiled, what is saved, and its error."""
 
     case: Case
     first_call_s: Mapping[str, float]
     compilation: Mapping[str, int]
     saved: Mapping[str, Any]
+    error: Mapping[str, float]
 
 
 def measure(
@@ -61,6 +63,7 @@ def measure(
             yield from rows.missing(arm.variant, FAILED, f"{type(error).__name__}: {error}")
     for variant, found in ready.items():
         yield from rows.memory(variant, found.saved)
+        yield from rows.error(variant, found.error)
         yield from rows.first_calls(variant, found.first_call_s)
     for phase in rows.phases:
         yield from _time(rows, ready, phase, budget_s, clock)
@@ -84,7 +87,7 @@ def _prepare(spec: Spec, rows: Rows, arm: Arm, load: Load, clock: Callable[[], f
         "saved_new_bytes": saved_new_bytes(entries),
         "ledger": [asdict(entry) for entry in entries],
     }
-    return Ready(case, first, asdict(counts) if arm.compiled else {}, saved)
+    return Ready(case, first, asdict(counts) if arm.compiled else {}, saved, accuracy.error(spec, case))
 
 
 def _time(

@@ -21,7 +21,9 @@ NARROW = 0.02
 
 def measure(processes: Processes, build: Build, rows: Rows, arms: Sequence[Arm], effort: Effort) -> Iterator[Record]:
     """Every record of the group: saved bytes, first calls and times of each arm, or the reason why there are none."""
-    specs = [ArmSpec(arm.variant, rows.group.key(arm.variant), build, arm.compiled, memory=True) for arm in arms]
+    specs = [
+        ArmSpec(arm.variant, rows.group.key(arm.variant), build, arm.compiled, memory=True, error=True) for arm in arms
+    ]
     if any(arm.variant == BASELINE for arm in arms):
         specs.append(ArmSpec(AGAIN, rows.group.key(BASELINE), build))
     effort = replace(effort, enough=partial(_narrow, NARROW))
@@ -35,6 +37,10 @@ def measure(processes: Processes, build: Build, rows: Rows, arms: Sequence[Arm],
             yield from rows.memory(arm.variant, outcome.memory[arm.variant])
         else:
             yield from rows.no_memory(arm.variant, FAILED, outcome.no_memory[arm.variant])
+        if arm.variant in outcome.error:
+            yield from rows.error(arm.variant, outcome.error[arm.variant])
+        else:
+            yield from rows.no_error(arm.variant, FAILED, outcome.no_error[arm.variant])
         yield from rows.first_calls(arm.variant, outcome.prepared[arm.variant]["first_call_s"])
         for phase in rows.phases:
             for way in rows.ways:

@@ -37,13 +37,17 @@ HERE = Build()
 
 @dataclass(frozen=True)
 class ArmSpec:
-    """One arm: a case of a build, its name unique in the comparison. memory: whether to count its bytes."""
+    """One arm: a case of a build, its name unique in the comparison.
+
+    memory, error: whether its bytes are counted, and its error against the truth is found.
+    """
 
     name: str
     key: Key
     build: Build = HERE
     compiled: bool = False
     memory: bool = False
+    error: bool = False
 
     def seat(self, number: int) -> Seat:
         return Seat(self.build, number, self.key.device)
@@ -71,16 +75,18 @@ class Effort:
 class Outcome:
     """What a run gave, by arm.
 
-    prepared, memory: what its template and its counting process said; no_memory, unavailable, failed: why something is
-    missing. no_way: why a way cannot be taken of an arm that has others. numbers: calls in a sample of (case, phase,
-    way). states: what the device said around each sample, in the shape of the times; None of a CPU. others_busy:
-    cores that other processes used before it began.
+    prepared: what its template said. memory, error: what the processes said that looked at its bytes and values;
+    no_memory, no_error, unavailable, failed: why something is missing. no_way: why a way cannot be taken of an arm that
+    has others. numbers: calls in a sample of (case, phase, way). states: what the device said around each sample, in
+    the shape of the times; None of a CPU. others_busy: cores that other processes used before it began.
     """
 
     times: Times = field(default_factory=dict)
     prepared: dict[str, Message] = field(default_factory=dict)
     memory: dict[str, Message] = field(default_factory=dict)
     no_memory: dict[str, str] = field(default_factory=dict)
+    error: dict[str, Message] = field(default_factory=dict)
+    no_error: dict[str, str] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     no_way: dict[Cell, str] = field(default_factory=dict)
@@ -167,15 +173,17 @@ class Lockstep:
                 return
             self.outcome.prepared[name] = answer
             if arm.memory:
-                self._memory(name, worker)
+                self._look(name, worker, "memory", self.outcome.memory, self.outcome.no_memory)
+            if arm.error:
+                self._look(name, worker, "error", self.outcome.error, self.outcome.no_error)
 
-    def _memory(self, name: str, template: Worker) -> None:
-        """The bytes of the arm, from a process of its own. What goes wrong there costs those figures alone."""
+    def _look(self, name: str, template: Worker, at: str, found: dict[str, Message], missing: dict[str, str]) -> None:
+        """What is not timed, from a process of its own. What goes wrong there costs those figures alone."""
         worker = self.processes.fork(template.channel, name)
         try:
-            self.outcome.memory[name] = worker.ask("memory", COMPILE_S)
+            found[name] = worker.ask(at, COMPILE_S)
         except ArmError as error:
-            self.outcome.no_memory[name] = str(error)
+            missing[name] = str(error)
         finally:
             worker.end()
 

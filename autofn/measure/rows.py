@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..records import UNAVAILABLE, Key, Record
+from ..records import FAILED, UNAVAILABLE, Key, Record
 from .protocols import CACHE, LOCKSTEP, WALL, protocol
 
 NEEDS_A_PROCESS = "the allocator is watched in a process of its own; this run was in one process"
+NOT_FINITE = "the truth is finite, or zero, and this is not"
 
 # (phase, metric); peaks are above the start of their phase, and what leaks is known when a whole step is over.
 MEMORY_METRICS = (
@@ -21,6 +23,8 @@ MEMORY_METRICS = (
     ("backward", "peak_bytes"),
     ("forward_backward", "leaked_bytes"),
 )
+
+ERROR_PHASES = ("forward", "backward")
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class Rows:
     @property
     def per_arm(self) -> int:
         """How many records an arm has, whatever became of it."""
-        return len(MEMORY_METRICS) + (1 + len(self.ways)) * len(self.phases)
+        return len(MEMORY_METRICS) + len(ERROR_PHASES) + (1 + len(self.ways)) * len(self.phases)
 
     def record(self, variant: str, phase: str, metric: str, unit: str, **values: Any) -> Record:
         """One record; a value that is given overrides what all share."""
@@ -96,6 +100,20 @@ class Rows:
         for phase, metric in MEMORY_METRICS:
             yield self.record(variant, phase, metric, "bytes", status=status, reason=reason)
 
+    def error(self, variant: str, found: Mapping[str, float]) -> Iterator[Record]:
+        """How far outputs and gradients lie from the truth, as a fraction of it. found: what `accuracy.error` says."""
+        for phase in ERROR_PHASES:
+            value = found[phase]
+            if math.isfinite(value):
+                yield self.record(variant, phase, "error", "1", value=value)
+            else:
+                yield self.record(variant, phase, "error", "1", status=FAILED, reason=NOT_FINITE)
+
+    def no_error(self, variant: str, status: str, reason: str) -> Iterator[Record]:
+        """The rows of an arm whose values could not be looked at."""
+        for phase in ERROR_PHASES:
+            yield self.record(variant, phase, "error", "1", status=status, reason=reason)
+
     def first_calls(self, variant: str, first_call_s: Mapping[str, float]) -> Iterator[Record]:
         """Seconds of the very first call of each phase: what is imported and compiled then is in no other time."""
         for phase in self.phases:
@@ -105,6 +123,7 @@ class Rows:
         """The rows of an arm that has no values, each with the reason."""
         reason = reason.removeprefix(f"{self.group.function} ({variant}): ")
         yield from self.no_memory(variant, status, reason)
+        yield from self.no_error(variant, status, reason)
         for phase in self.phases:
             yield self.record(variant, phase, "first_call_s", "s", status=status, reason=reason)
             for way in self.ways:

@@ -325,6 +325,17 @@ class Generation(Role):
         case = prepare(self.template.spec, Key(**self.message["key"]), self.template.apply)
         return asdict(memory.measure(case))
 
+    def error(self) -> Message:
+        """How far the outputs and gradients of the case lie from the truth, by phase."""
+        import torch
+
+        from ..case import Key, prepare
+        from ..observe import accuracy
+
+        torch.set_num_threads(self.message["threads"])
+        case = prepare(self.template.spec, Key(**self.message["key"]), self.template.apply)
+        return accuracy.error(self.template.spec, case)
+
     def sample(self, phase: str, way: str, number: int) -> Message:
         """Seconds that `number` calls took; on CUDA with the state of the device before and after them.
 

@@ -22,6 +22,9 @@ KEPT = {
     "saved_bytes": Column("Saved", "bytes", "what the saved-tensor hooks see, inputs and outputs among it"),
     "saved_new_bytes": Column("New", "bytes", "saved storages that are neither an input's nor an output's"),
 }
+ERROR = Column("Error", "number", "of outputs or gradients: the norm of what is wrong over that of the float64 truth")
+# The phase whose error a row shows: a step's is that of its gradients.
+ERROR_OF = {"forward_backward": "backward", "inference": "forward"}
 
 RATES = {
     "gb_per_s": Column("GB/s", "number", "the least bytes that the phase must move, over the time"),
@@ -50,6 +53,7 @@ def section(inputs: Inputs) -> Section:
                 ratio(row),
                 *(_rate(row, name) for name in rates),
                 *(_kept_cell(row, metric, kept) for metric in KEPT),
+                _error_cell(row, kept),
                 replace(verdicts.get((row["variant"], row["device"]), missing("not checked")), note=""),
                 *(text(row[column]) for column in ("phase", "dtype", *apart)),
                 Cell(str(row["commit"])[:8] or "none", note=_origin(row)),
@@ -69,6 +73,7 @@ def _columns(apart: list[str], rates: list[str]) -> tuple[Column, ...]:
         Column("Speedup", "ratio", speedup.MEANING),
         *(RATES[name] for name in rates),
         *KEPT.values(),
+        ERROR,
         Column("Checks", note="of all workloads and dtypes, on the same device"),
         *map(Column, ("Phase", "dtype", *(TITLES[column] for column in apart))),
         Column("Commit", "code"),
@@ -125,18 +130,23 @@ def _seen(row: Mapping[Any, Any]) -> str:
 
 
 def _kept(results: pd.DataFrame) -> dict[tuple[str, ...], Mapping[Any, Any]]:
-    rows = speedup.newest(results[results["metric"].isin(list(KEPT))]).to_dict("records")
-    return {_kept_key(row, row["metric"]): row for row in rows}
+    rows = speedup.newest(results[results["metric"].isin([*KEPT, "error"])]).to_dict("records")
+    return {_kept_key(row, row["metric"], row["phase"]): row for row in rows}
 
 
-def _kept_key(row: Mapping[Any, Any], metric: str) -> tuple[str, ...]:
-    return (metric, *(str(row[name]) for name in ("variant", "workload", "dtype", "device", "machine")))
+def _kept_key(row: Mapping[Any, Any], metric: str, phase: str) -> tuple[str, ...]:
+    return (metric, phase, *(str(row[name]) for name in ("variant", "workload", "dtype", "device", "machine")))
 
 
 def _kept_cell(row: Mapping[Any, Any], metric: str, kept: Mapping[tuple[str, ...], Mapping[Any, Any]]) -> Cell:
     if row["phase"] == "inference":
         return missing("no graph, nothing is saved")
-    found = kept.get(_kept_key(row, metric))
+    found = kept.get(_kept_key(row, metric, "forward"))
+    return measured(found) if found else missing("not measured")
+
+
+def _error_cell(row: Mapping[Any, Any], kept: Mapping[tuple[str, ...], Mapping[Any, Any]]) -> Cell:
+    found = kept.get(_kept_key(row, "error", ERROR_OF.get(row["phase"], row["phase"])))
     return measured(found) if found else missing("not measured")
 
 
