@@ -6,6 +6,7 @@
 #include "../../csrc/find.h"
 #include "../../csrc/refuse.h"
 #include "../../csrc/require.h"
+#include "../../csrc/sigmoid.h"
 
 namespace {
 
@@ -16,10 +17,12 @@ using Pair = std::tuple<Tensor, Tensor>;
 // gate * sigmoid(gate), and its derivative.
 template <typename Vec>
 struct Silu {
-  explicit Silu(const Vec& gate) : s(Vec(1) / (Vec(1) + gate.neg().exp())), value(gate * s) {}
-  Vec slope() const { return s + value * (Vec(1) - s); }
+  explicit Silu(const Vec& gate) : gate(gate), s(gate), value(gate * s.value) {}
+  Vec slope() const { return s.value + gate * s.slope(); }
 
-  Vec s, value;
+  Vec gate;
+  autofn::Sigmoid<Vec> s;
+  Vec value;
 };
 
 Tensor forward_cpu(const Tensor& gate_in, const Tensor& up_in) {
