@@ -51,8 +51,8 @@ def _verdict(base: Any, row: Any) -> Verdict:
         if row.variant == base.variant:
             return _without_verdict(Estimate(1.0, None, None))
         if "again" in base.detail:
-            theirs, again = _nested(base, base.samples), _nested(base, base.detail["again"])
-            return judge(theirs, again, _nested(row, row.samples))
+            theirs, again = nested(base, base.samples), nested(base, base.detail["again"])
+            return judge(theirs, again, nested(row, row.samples))
     if together and len(base.samples) == len(row.samples) > 0:
         return _without_verdict(ratio(base.samples, row.samples))
     return _without_verdict(Estimate(base.value / row.value, None, None))
@@ -72,7 +72,7 @@ def _shape(row: Any) -> list[list[int]]:
     return [list(islice(generations, count)) for count in servers]
 
 
-def _nested(row: Any, samples: Sequence[float]) -> Nested:
-    """Flat samples as a list a server of a list a generation."""
+def nested(row: Any, samples: Sequence[float]) -> Nested:
+    """Flat samples of a row of the frame, or of its `detail["again"]`, as a list a server of a list a generation."""
     waiting = iter(samples)
     return [[list(islice(waiting, count)) for count in generations] for generations in _shape(row)]

@@ -37,8 +37,16 @@ def judge(baseline: Nested, again: Nested, arm: Nested, confidence: float = 0.95
     """
     halves = zip(paired_logs(baseline, arm), paired_logs(again, arm), strict=True)
     both = [[(one + two) / 2 for one, two in zip(*pair, strict=True)] for pair in halves]
-    speedup = over_servers(both, confidence)
-    difference = over_servers(paired_logs(baseline, again), confidence)
+    return _judged(over_servers(both, confidence), over_servers(paired_logs(baseline, again), confidence))
+
+
+def judge_between(baseline: Nested, again: Nested, one: Nested, other: Nested) -> Verdict:
+    """The verdict on `other` against `one`. Two arms of the baseline in the same run give the floor."""
+    return _judged(over_servers(paired_logs(one, other)), over_servers(paired_logs(baseline, again)))
+
+
+def _judged(speedup: Estimate, difference: Estimate) -> Verdict:
+    """speedup, difference: log ratios, of the compared arms and of two that are the same."""
     if speedup.low is None or speedup.high is None or difference.low is None or difference.high is None:
         return Verdict("cannot tell", speedup.map(math.exp), math.nan, None)
     floor = max(abs(difference.low), abs(difference.high)) / 2
