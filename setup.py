@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import runpy
 import shlex
 import shutil
 import sys
@@ -24,6 +25,7 @@ from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
 RECORD = "autofn/_build.json"
+FLAGS = runpy.run_path(str(ROOT / "autofn" / "compile_flags.py"))
 
 
 class NoExtensionError(Exception):
@@ -50,16 +52,9 @@ def arch() -> str:
     """The instruction set that was asked for."""
     default = "x86-64-v3" if platform.machine() in ("x86_64", "AMD64") else "baseline"
     chosen = os.environ.get("AUTOFN_ARCH", default)
-    if chosen not in ("x86-64-v3", "native", "baseline"):
-        raise SystemExit(f"setup.py: AUTOFN_ARCH must be x86-64-v3, native or baseline, got {chosen!r}")
+    if chosen not in FLAGS["ARCHITECTURES"]:
+        raise SystemExit(f"setup.py: AUTOFN_ARCH must be one of {', '.join(FLAGS['ARCHITECTURES'])}, got {chosen!r}")
     return chosen
-
-
-def compile_flags(chosen: str) -> list[str]:
-    # at::vec takes its width from these macros; without them it is plain loops.
-    avx2 = ["-DCPU_CAPABILITY=AVX2", "-DCPU_CAPABILITY_AVX2"]
-    flags = {"x86-64-v3": ["-march=x86-64-v3", *avx2], "native": ["-march=native", *avx2], "baseline": []}[chosen]
-    return ["-O3", "-fopenmp", "-fvisibility=hidden", "-g0", "-Wall", "-Wno-unknown-pragmas", *flags]
 
 
 def use_ccache(cpp: Any) -> None:
@@ -86,7 +81,7 @@ def extension(torch: Any) -> Any:
         patterns += ["functions/*/kernel.cu", "functions/*/kernel_cuda.cpp"]
     sources = sorted(str(path.relative_to(ROOT)) for pattern in patterns for path in (ROOT / "autofn").glob(pattern))
     make = cpp.CUDAExtension if cuda else cpp.CppExtension
-    flags = compile_flags(arch())
+    flags = FLAGS["compile_flags"](arch())
     return make(
         "autofn._C",
         sources,

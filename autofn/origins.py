@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 ENVIRONMENT = "AUTOFN_SPECS"
 GROUP = "autofn.functions"
+SOURCES = ("*.py", "*.cpp", "*.h", "*.cu", "*.cuh")
 
 
 class Origin(Protocol):
@@ -91,7 +92,8 @@ class Folders:
         return self.path / name
 
     def files(self) -> Iterator[Path]:
-        yield from self.path.rglob("*.py")
+        for kind in SOURCES:
+            yield from self.path.rglob(kind)
 
     def _module(self, name: str) -> ModuleType:
         return importlib.import_module(f"{self.package}.{name}")

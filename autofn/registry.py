@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .records import is_ceiling
+
 if TYPE_CHECKING:
     from .origins import Origin
     from .spec import Spec
@@ -83,6 +85,21 @@ def _origin(name: str) -> Origin:
 def folder(name: str) -> Path | None:
     """The folder that a Function's files lie in, None for one that is declared in a file with others."""
     return _origin(name).folder(name)
+
+
+def is_built_in(name: str) -> bool:
+    """Whether the Function is one of the package's own, not somebody's."""
+    return name in _built_in().names()
+
+
+def check_name(name: str) -> None:
+    """Raises ValueError for what no Function can be called."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise ValueError(f"Spec: a name is lower case, digits and underscores, got {name!r}")
+    if is_ceiling(name):
+        raise ValueError(f"Spec: the name {name!r} is taken: results of it are what the machine reaches")
+    if name in taken():
+        raise ValueError(f"Spec: the name {name!r} is taken: a Function is called as autofn.NAME, and that is not free")
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,8 +11,7 @@ from typing import Any
 import torch
 
 from .promises import Promise, parse, validate
-from .records import is_ceiling
-from .registry import PHASES, kind_of, taken
+from .registry import PHASES, check_name, kind_of
 
 REQUIRED_WORKLOADS = ("tiny", "small", "large")
 
@@ -89,14 +87,7 @@ class Spec:
     promises: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
-            raise ValueError(f"Spec: a name is lower case, digits and underscores, got {self.name!r}")
-        if is_ceiling(self.name):
-            raise ValueError(f"Spec: the name {self.name!r} is taken: results of it are what the machine reaches")
-        if self.name in taken():
-            raise ValueError(
-                f"Spec: the name {self.name!r} is taken: a Function is called as autofn.NAME, and that is not free"
-            )
+        check_name(self.name)
         missing = [workload for workload in REQUIRED_WORKLOADS if workload not in self.workloads]
         if missing:
             raise ValueError(

@@ -104,7 +104,8 @@ def _of_variant(
             key = Key(spec.name, variant.name, workload, dtype, device)
             make = _Making(spec, variant, key, level)
             compiles = variant.kind in registry.COMPILED and level == FULL
-            yield Check(key, Job(rule, make, compiles), _suppressed(spec, rule, variant))
+            job = Job(rule, make, compiles, builds=variant.kind == "cpp" and not registry.is_built_in(spec.name))
+            yield Check(key, job, _suppressed(spec, rule, variant))
 
 
 def _suppressed(spec: Spec, rule: Rule, variant: registry.Variant) -> str:

@@ -27,6 +27,8 @@ from .worker import Worker
 
 # Seconds that one rule may take. A Function that compiles in every rule may need a minute.
 LIMIT_S = {QUICK: 30.0, FULL: 240.0}
+# And what the C++ sources of a variant may take to compile, on a busy machine.
+BUILD_S = 600.0
 # So many rules import Dynamo (1.5 s) anyway.
 MANY = 40
 LOST = "a Function must raise, never end or block the process; run it with --no-isolate under a debugger"
@@ -37,11 +39,13 @@ class Job:
     """One rule on one subject. subject: makes it, in the worker, so that what cannot be loaded costs its own rows.
 
     compiles: whether every call of the subject may compile, so that the rule takes as long as one of level full.
+    builds: whether making the subject may compile its sources, which the first job of a worker then does.
     """
 
     rule: Rule
     subject: Callable[[], Subject]
     compiles: bool = False
+    builds: bool = False
 
     @property
     def limit_s(self) -> float:
@@ -68,8 +72,9 @@ def run(
         worker = Worker(waiting, judge)
         started(worker)
         try:
-            for job in list(waiting):
-                answer = worker.answer(limit_s or job.limit_s)
+            for number, job in enumerate(list(waiting)):
+                building_s = BUILD_S if job.builds and number == 0 else 0.0
+                answer = worker.answer((limit_s or job.limit_s) + building_s)
                 waiting.pop(0)
                 if isinstance(answer, str):
                     yield _raised(job, answer, LOST)

@@ -18,6 +18,7 @@ from .choose import choose_command
 from .compare import compare_command
 from .dev import dev_command
 from .list import list_command
+from .new import new_command
 from .regressions import regressions_command
 from .report import report_command
 from .rule import rule_command
@@ -33,6 +34,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("list")(list_command)
+app.command("new")(new_command)
 app.command("check")(check_command)
 app.command("rule")(rule_command)
 app.command("bench")(bench_command)

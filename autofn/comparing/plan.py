@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ..measure.rows import Arm, Group
+from ..origins import SOURCES
 from ..registry import COMPILED, DERIVED, unknown
 from .builds import Side
 
 # What every Function runs through, beside its own folder.
 SHARED = ("csrc", "compiled.py", "refusal.py", "require.py", "extension.py", "spec.py", "registry.py")
-SOURCES = ("*.py", "*.cpp", "*.h", "*.cu", "*.cuh")
 # PyTorch's own code, the same in both builds unless their torch differs.
 NOT_OURS = (*DERIVED, "native")
 
