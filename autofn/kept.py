@@ -43,7 +43,7 @@ class Judged:
 def judged(results: pd.DataFrame) -> list[Judged]:
     """Every promise of the Specs on every case of the results that it concerns and that was measured.
 
-    What could not run or failed has no row here: that is told for itself. Errors are judged by `autofn check`.
+    What could not run or failed has no row here: that is told for itself.
     """
     times = add_speedups(results)
     times = times[times["way"] == WALL]
@@ -66,8 +66,9 @@ def _of_function(promise: Promise, rows: pd.DataFrame) -> Iterator[Judged]:
         if promise.quantity == "speedup":
             yield Judged(promise, key, row.phase, *_speedup(row, limit))
         else:
+            observed = f"{row.value:.3g}" if promise.quantity == "error" else f"{row.value:.0f} bytes"
             verdict = KEPT if promise.keeps(row.value, limit) else BROKEN
-            yield Judged(promise, key, row.phase, f"{row.value:.0f} bytes", limit, verdict)
+            yield Judged(promise, key, row.phase, observed, limit, verdict)
 
 
 def _speedup(row: Any, limit: float) -> tuple[str, float, str, str]:

@@ -32,10 +32,8 @@ class Quantity:
 
 
 QUANTITIES = {
-    **dict.fromkeys(
-        ("saved_bytes", "saved_new_bytes", "held_bytes", "hidden_bytes", "leaked_bytes", "error"), Quantity()
-    ),
-    "peak_bytes": Quantity(AT_MOST, ("forward", "backward"), ("forward", "backward")),
+    **dict.fromkeys(("saved_bytes", "saved_new_bytes", "held_bytes", "hidden_bytes", "leaked_bytes"), Quantity()),
+    **dict.fromkeys(("peak_bytes", "error"), Quantity(AT_MOST, ("forward", "backward"), ("forward", "backward"))),
     "speedup": Quantity(AT_LEAST, PHASES, ("forward_backward",)),
 }
 DTYPE = re.compile(r"(float|bfloat|complex)\d+")

@@ -164,7 +164,7 @@ BENCH = ("bench", "ant", "-v", "python", "--quick", "--budget", "0.01", "-w", "t
         ("peak_bytes <= n * itemsize in forward", COPYING, 1),
         ("peak_bytes <= 2 * n * itemsize in forward", COPYING, 0),
         ("error <= 1e-5", PYTHON, 0),
-        ("error <= 1e-12 in float32", PYTHON, 1),
+        ("error <= 1e-9 in float32", PYTHON, 1),
         ("error <= 1e-12 in float64", PYTHON, 0),
     ],
 )
@@ -189,6 +189,14 @@ def test_bench_fails_where_bytes_are_not_as_promised(planted, monkeypatch, capsy
     out = capsys.readouterr().out
     told = "promise 'saved_new_bytes <= n' of ant (python) tiny float32 forward: broken: saved_new_bytes is 24 bytes"
     assert (told in out) == (status == 1)
+
+
+def test_bench_fails_where_an_error_is_larger_than_promised(planted, monkeypatch, capsys):
+    planted("error <= 1e-9 in backward", "error <= 1e-3 in forward")
+    assert run(monkeypatch, *BENCH) == 1
+    out = capsys.readouterr().out
+    assert "promise 'error <= 1e-9 in backward' of ant (python) tiny float32 backward: broken: error is " in out
+    assert "in forward" not in out
 
 
 def test_a_speedup_without_a_verdict_does_not_fail_and_is_said(planted, monkeypatch, capsys):

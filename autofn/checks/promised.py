@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..observe import memory
+from ..case import Case
+from ..observe import accuracy, memory
 from ..observe.counters import counter
 from ..observe.saved import ledger, saved_bytes, saved_new_bytes
 from ..promises import Promise
-from .rule import Finding, Rule, Seen
+from .rule import Finding, Rule
 from .subject import Subject
-from .tools.passes import case_of, forward, keeping_the_generators, working
-from .values import gradient, value
+from .tools.passes import case_of, forward, keeping_the_generators, tracked, working
 
 SAVED = {"saved_bytes": saved_bytes, "saved_new_bytes": saved_new_bytes}
 
@@ -32,18 +32,37 @@ def promises(subject: Subject) -> Iterator[Finding]:
 
 def _observed(subject: Subject, quantities: set[str]) -> dict[str, dict[str, float]]:
     """Each quantity by phase, where it has several, else by an empty string."""
-    found: dict[str, Any] = {"error": _error(subject)} if "error" in quantities else {}
-    if quantities - {"error"}:
-        working(subject)
-        with keeping_the_generators():
-            case = case_of(subject, forward(subject))
-            # What the hooks see takes a forward; what the allocator saw, collections of garbage.
-            if quantities <= {"error", *SAVED}:
-                entries = ledger(case)
-                found |= {name: count(entries) for name, count in SAVED.items()}
-            else:
-                found |= asdict(memory.measure(case, counter(subject.device)))
+    working(subject)
+    with keeping_the_generators():
+        case = case_of(subject, forward(subject))
+        found: dict[str, Any] = {"error": _error(subject, case)} if "error" in quantities else {}
+        # What the hooks see takes a forward; what the allocator saw, collections of garbage.
+        if quantities <= {"error", *SAVED}:
+            entries = ledger(case)
+            found |= {name: count(entries) for name, count in SAVED.items()}
+        else:
+            found |= asdict(memory.measure(case, counter(subject.device)))
     return {name: found[name] if isinstance(found[name], dict) else {"": found[name]} for name in quantities}
+
+
+@dataclass(frozen=True)
+class _Formula:
+    """What `accuracy.error` asks for; the calls copy what is written to themselves."""
+
+    reference: Callable[..., Any]
+    surrogate: Callable[..., Any] | None
+    random: bool
+    mutates: tuple[int, ...] = ()
+
+
+def _error(subject: Subject, case: Case) -> dict[str, float]:
+    if subject.reference is None:
+        raise NotImplementedError("there is no reference that an error could be taken from")
+    surrogate = subject.intent.surrogate_of
+    truth = _Formula(
+        tracked(subject, subject.reference), surrogate and tracked(subject, surrogate), subject.intent.random
+    )
+    return accuracy.error(truth, case)
 
 
 def _judged(subject: Subject, promise: Promise, observed: dict[str, float]) -> Iterator[Finding]:
@@ -54,18 +73,10 @@ def _judged(subject: Subject, promise: Promise, observed: dict[str, float]) -> I
             yield Finding(
                 f"the promise {promise.text!r} is broken",
                 f"{phase} {promise.quantity}".strip(),
-                f"{seen:g}" if promise.quantity == "error" else f"{seen:.0f} bytes",
+                f"{seen:.3g}" if promise.quantity == "error" else f"{seen:.0f} bytes",
                 f"at most {limit:g}",
                 fix="keep it, or promise what holds",
             )
-
-
-def _error(subject: Subject) -> float:
-    """The largest difference of an output or gradient from the reference in float64 that the rules see."""
-    seen = [*value(subject), *gradient(subject)]
-    if any(isinstance(each, Finding) for each in seen):
-        raise NotImplementedError("its values are wrong already: see the rules value and gradient")
-    return max(each.error for each in seen if isinstance(each, Seen))
 
 
 RULES = (Rule("promises", "error", "what is promised of bytes and errors is kept", promises, every_case=True),)

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
 from ..case import Case, Outputs, as_tuple, exact_inputs
 
-if TYPE_CHECKING:
-    from ..spec import Spec
-
 PHASES = ("forward", "backward")
 Results = tuple[torch.Tensor | None, ...]
 
 
-def error(spec: Spec, case: Case) -> dict[str, float]:
+class Formula(Protocol):
+    """What is true of a Function: a Spec, or what says as much."""
+
+    @property
+    def reference(self) -> Callable[..., Any]: ...
+
+    @property
+    def surrogate(self) -> Callable[..., Any] | None: ...
+
+    @property
+    def random(self) -> bool: ...
+
+    @property
+    def mutates(self) -> tuple[int, ...]: ...
+
+
+def error(spec: Formula, case: Case) -> dict[str, float]:
     """The relative error of the outputs, "forward", and of the gradients, "backward": 0 is exact.
 
     Of each tensor the Euclidean norm of what is wrong over that of the truth, of several the largest. The truth is the
@@ -35,7 +48,7 @@ def error(spec: Spec, case: Case) -> dict[str, float]:
 
 
 def _evaluate(
-    spec: Spec, apply: Callable[..., Any], inputs: tuple[Any, ...], grad_outputs: Outputs
+    spec: Formula, apply: Callable[..., Any], inputs: tuple[Any, ...], grad_outputs: Outputs
 ) -> tuple[Results, Results]:
     """Outputs, and the gradients of the inputs that require grad."""
     if spec.random:

@@ -77,13 +77,18 @@ def result(subject: Subject, inputs: Inputs | None = None, seed: int = SEED) -> 
 
 
 def case_of(subject: Subject, one: Pass) -> Case:
-    """The subject as the harness measures it: what has no gradient is no output."""
-
-    def apply(*inputs: Any) -> tuple[torch.Tensor, ...]:
-        return tuple(out for out in subject.call(inputs) if differentiable(out))
-
+    """The subject as the harness measures it."""
     key = Key(subject.who, "checked", subject.workload, dtype_name(subject.dtype), subject.device)
-    return Case(key, apply, one.inputs, tuple(w for w in one.weights if w is not None))
+    return Case(key, tracked(subject), one.inputs, tuple(w for w in one.weights if w is not None))
+
+
+def tracked(subject: Subject, apply: Callable[..., Any] | None = None) -> Callable[..., Tensors]:
+    """The call, by default of the subject itself, without the outputs that have no gradient."""
+
+    def call(*inputs: Any) -> Tensors:
+        return tuple(out for out in subject.call(inputs, apply) if differentiable(out))
+
+    return call
 
 
 def working(subject: Subject, make: Callable[[], Inputs] | None = None) -> Result:
