@@ -65,10 +65,10 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, num_warps: int = NUM_
         kernel[grid](*args, num_warps=num_warps, **constants)
 
 
-def map_elements(kernel: Any, *args: Any) -> None:
+def map_elements(kernel: Any, *args: Any, **constants: Any) -> None:
     """Launches `kernel(*args, n, BLOCK)` over the n elements of each tensor; all are contiguous and of one size."""
     n = _first_tensor(args).numel()
-    launch(kernel, (triton.cdiv(n, BLOCK),), *args, n, BLOCK=BLOCK)
+    launch(kernel, (triton.cdiv(n, BLOCK),), *args, n, BLOCK=BLOCK, **constants)
 
 
 def map_rows(kernel: Any, *args: Any) -> None:
