@@ -247,7 +247,7 @@ def test_traces_are_labelled_as_profiled_and_say_how_to_open_them() -> None:
     meaning, command, _ = section.blocks
     assert isinstance(meaning, Text)
     assert "profiled times" in meaning.text
-    assert command == Text("TORCH_PROFILER_START_METHOD=fork tensorboard --logdir traces", preformatted=True)
+    assert command == Text("autofn trace --view --out traces", preformatted=True)
     assert row_of(table_of(section, 2), Variant="fused")["Kernels in one call"].value == "forward: 1 of 1 kernel"
 
 

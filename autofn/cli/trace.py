@@ -1,8 +1,7 @@
-"""`autofn trace`: profiler traces for TensorBoard."""
+"""`autofn trace`: profiler traces for TensorBoard, and TensorBoard on them."""
 
 from __future__ import annotations
 
-import importlib.util
 import shlex
 from collections import Counter
 from pathlib import Path
@@ -13,7 +12,7 @@ import typer
 from .options import Device, Functions, Specs, Variants
 
 if TYPE_CHECKING:
-    from ..trace_files import TraceSummary
+    from ..tracing import TraceSummary
 
 
 def trace_command(
@@ -27,31 +26,46 @@ def trace_command(
     stacks: Annotated[
         bool, typer.Option("--stacks/--no-stacks", help="Python call stacks, and the Module view.")
     ] = True,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="What TensorBoard is pointed at.")] = Path("traces"),
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the traces lie.")] = Path("traces"),
+    show: Annotated[
+        bool, typer.Option("--view", help="TensorBoard on what lies there; records only Functions that are named.")
+    ] = False,
+    port: Annotated[int | None, typer.Option("--port", help="Of --view: 6006 or the next free one.")] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Of --view: every view without the internet.")] = False,
 ) -> None:
     """Record where the time goes: a profiler trace of each variant, labelled by phase, for TensorBoard."""
-    from .. import trace
-    from ..records import FAILED, OK
-    from .progress import progress_bar
+    if functions or not show:
+        from .. import trace
+        from .progress import progress_bar
 
-    with progress_bar("trace") as progress:
-        found = trace(
-            functions or None,
-            variants=variant or None,
-            workload=workload,
-            dtype=dtype,
-            device=device,
-            steps=steps,
-            stacks=stacks,
-            out=out,
-            progress=progress,
-        )
-    _print(found)
+        with progress_bar("trace") as progress:
+            found = trace(
+                functions or None, variants=variant or None, workload=workload, dtype=dtype, device=device, steps=steps,
+                stacks=stacks, out=out, progress=progress,
+            )  # fmt: skip
+        _print(found)
+        if not show:
+            _end(found, out)
+    if show:
+        _view(out, port, offline)
+
+
+def _view(out: Path, port: int | None, offline: bool) -> None:
+    from ..viewing import NoViewerError, view
+
+    try:
+        view(out, port=port, offline=offline)
+    except NoViewerError as error:
+        typer.echo(f"autofn: {error}", err=True)
+        raise typer.Exit(3) from error
+
+
+def _end(found: list[TraceSummary], out: Path) -> None:
+    from ..records import FAILED, OK
+
     counts = Counter(summary.status for summary in found)
     if counts[OK]:
-        typer.echo(f"\nview: TORCH_PROFILER_START_METHOD=fork tensorboard --logdir {shlex.quote(str(out))}")
-        if importlib.util.find_spec("torch_tb_profiler") is None:
-            typer.echo("the viewer is not installed: pip install 'autofn[tensorboard]'")
+        typer.echo(f"\nview: autofn trace --view --out {shlex.quote(str(out))}")
     if counts[FAILED]:
         raise typer.Exit(1)
     if not counts[OK]:
@@ -63,9 +77,15 @@ def _print(found: list[TraceSummary]) -> None:
     from rich.table import Column, Table
     from rich.text import Text
 
+    from ..records import OK
+
     # A path is there to be copied, so it folds rather than loses its end.
-    table = Table("run", "", Column("folder, or why there is none", overflow="fold"), box=None, pad_edge=False)
+    folder = Column("folder, or why there is none", overflow="fold")
+    table = Table("run", "", Column("slowdown", justify="right"), folder, box=None, pad_edge=False)
     for summary in found:
         where = summary.folder or summary.reason.partition("\n")[0]
-        table.add_row(f"{summary.function}/{summary.variant}", summary.status, Text(where))
-    Console().print(table)
+        slowdown = f"{summary.slowdown:g}x" if summary.status == OK else ""
+        table.add_row(f"{summary.function}/{summary.variant}", summary.status, slowdown, Text(where))
+    console = Console()
+    console.print(table)
+    console.print("slowdown: what a recorded step took over an unrecorded one; no time in a trace is a measurement")

@@ -19,9 +19,9 @@ COLUMNS = (
     Column("Folder", "code"),
     Column("Kernels in one call", note="launches, by phase; on the CPU only compiled kernels have names"),
 )
-VIEW = "TORCH_PROFILER_START_METHOD=fork tensorboard --logdir"
+VIEW = "autofn trace --view --out"
 MEANING = (
-    "Recorded by torch.profiler, which itself adds 20 to 140 % to a short call: a trace shows where time goes, "
+    "Recorded by torch.profiler, which itself makes a short call up to twice as long: a trace shows where time goes, "
     "never how long a call takes. All times in a trace are profiled times."
 )
 

@@ -16,8 +16,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .records import OK
-from .trace_events import COLUMNS, PROFILED, kernels, operators, readable
+from ..records import OK
+from .events import PROFILED, of_last_steps, readable
+from .operators import COLUMNS, kernels, operators
+
+ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -25,9 +28,10 @@ class TraceSummary:
     """One run of the profiler, or the reason why there is none.
 
     variant: "all" for the run that holds every variant in each step. status: "ok", "failed" or "n/a", with its reason.
-    kernels: {phase: {name: launches in one call}}; in "all" a phase reads `<variant>/<phase>`. On the CPU only compiled
-    kernels have names, so these are counted; on CUDA all are.
-    clock: always "profiled": recording makes a short call up to twice as long, so no time of a trace is a measurement.
+    commit: of the traced package, with "+dirty" where its files differed. slowdown: what a recorded step took over an
+    unrecorded one. kernels: {phase: {name: launches in one call}}; in "all" a phase reads `<variant>/<phase>`. On the
+    CPU only compiled kernels have names, so these are counted; on CUDA all are.
+    clock: always "profiled": no time of a trace is a measurement.
     """
 
     function: str
@@ -37,10 +41,12 @@ class TraceSummary:
     device: str
     status: str = OK
     reason: str = ""
+    commit: str = ""
     torch: str = ""
     date: str = ""
     steps: int = 0
     stacks: bool = True
+    slowdown: float = 0.0
     kernels: dict[str, dict[str, float]] = field(default_factory=dict)
     trace: str = ""
     folder: str = ""
@@ -49,7 +55,7 @@ class TraceSummary:
 
 def without_machine_paths(text: str) -> str:
     """The JSON text of a trace, for publication: without the package's and Inductor's folders in file names."""
-    text = text.replace(f"{Path(__file__).parent.parent}/", "")
+    text = text.replace(f"{Path(__file__).parents[2]}/", "")
     return re.sub(r'/[^";]*/torchinductor_[^/";]+/', "torchinductor/", text)
 
 
@@ -60,7 +66,8 @@ def write(summary: TraceSummary, exported: Path, out: Path) -> TraceSummary:
     never sees half a trace, and an interrupted recording leaves the old one.
     """
     content = json.loads(without_machine_paths(exported.read_text()))
-    events = content["traceEvents"] = readable(content["traceEvents"], summary.function)
+    events = of_last_steps(content["traceEvents"], summary.steps)
+    events = content["traceEvents"] = readable(events, summary.function)
     folder = out / summary.function / summary.variant
     # TensorBoard takes what stands before the digits for the worker's name, and every such file for one more span.
     name = f"{summary.variant}.{time.time_ns()}.pt.trace.json.gz"
@@ -119,18 +126,19 @@ def _as_text(rows: Iterable[dict[str, Any]], summary: TraceSummary) -> str:
     lines = [
         f"{summary.function} {summary.variant}, {summary.workload}, {summary.dtype}, {summary.device}, "
         f"torch {summary.torch}, {summary.steps} steps",
-        "Times are profiled: they show where time goes, and are longer than measured ones. Each is a sum over steps.",
+        f"Times are profiled: they show where time goes, and are no measurements; a recorded step took "
+        f"{summary.slowdown:g} times an unrecorded one. Each is a sum over steps.",
         "",
-        f"{'self us':>12} {'total us':>12} {'kernels us':>12} {'calls':>6}  operator  input shapes",
+        f"{'self us':>12} {'total us':>12} {'kernels us':>12} {'launches':>8} {'calls':>6}  operator  input shapes",
     ]
     heading = None
     for row in sorted(rows, key=lambda row: (row["variant"], row["phase"] == "backward", -row["self_time_s"])):
         if heading != (row["variant"], row["phase"]):
             heading = row["variant"], row["phase"]
             lines += ["", "/".join(heading)]
-        device_time = "n/a" if row["device_time_s"] is None else f"{row['device_time_s'] * 1e6:.1f}"
+        times = (row[name] * 1e6 for name in ("self_time_s", "total_time_s", "kernel_time_s"))
         lines.append(
-            f"{row['self_time_s'] * 1e6:12.1f} {row['total_time_s'] * 1e6:12.1f} {device_time:>12} {row['calls']:6}  "
+            f"{' '.join(f'{us:12.1f}' for us in times)} {row['launches']:8} {row['calls']:6}  "
             f"{row['name']}  {row['input_shapes']}"
         )
     return "\n".join(lines) + "\n"
