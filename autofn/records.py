@@ -160,13 +160,13 @@ def _complete_last_line(path: Path) -> None:
             file.write(b"\n")
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Writes under a temporary name in the same folder, then moves into place."""
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Writes under a temporary name in the same folder, then moves into place; text as UTF-8."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
         os.chmod(name, 0o644)
         os.replace(name, path)
     except BaseException:

@@ -21,6 +21,7 @@ from .list import list_command
 from .new import new_command
 from .regressions import regressions_command
 from .report import report_command
+from .results import results_command
 from .rule import rule_command
 from .trace import trace_command
 
@@ -42,6 +43,7 @@ app.command("compare")(compare_command)
 app.command("dev")(dev_command)
 app.command("regressions")(regressions_command)
 app.command("choose")(choose_command)
+app.command("results")(results_command)
 app.command("trace")(trace_command)
 app.command("report")(report_command)
 
