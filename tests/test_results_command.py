@@ -71,7 +71,7 @@ def test_without_pyarrow_parquet_names_the_extra(frame: pd.DataFrame, monkeypatc
 
 
 def run(*words: str) -> Result:
-    return CliRunner().invoke(app, ["results", *words])
+    return CliRunner().invoke(app, ["results", *words], env={"COLUMNS": "120"})
 
 
 def test_the_command_lists_runs_and_names_what_it_skipped(tmp_path: Path) -> None:
