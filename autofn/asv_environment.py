@@ -2,7 +2,8 @@
 
 An environment of its own would hold 900 MB of torch, fetched anew; borrowed, it is made in a second and is 12 MB. Only
 the package under test is installed into it. What asv.conf.json's matrix asks for in another version is installed into
-the environment itself, where it comes before what is borrowed.
+the environment itself, where it comes before what is borrowed. A fleet's jobs (`fleets.job`) build nothing: they borrow
+the build of their commit too.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ import sys
 import sysconfig
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from asv import util
 from asv.console import log
 from asv.plugins.virtualenv import Virtualenv
 from packaging.requirements import Requirement
+
+BUILD = "AUTOFN_BUILD"
+"""The variable that names a folder with the packages of the commit under test, which is then not built again."""
 
 
 class SharedEnvironment(Virtualenv):
@@ -29,11 +34,23 @@ class SharedEnvironment(Virtualenv):
         command = [sys.executable, "-m", "virtualenv", "--quiet", "--no-periodic-update"]
         command += ["--python", sys.executable, self._path]
         util.check_call(command, env={**os.environ, **self.build_env_vars})
-        (site,) = Path(self._path).glob("lib/python*/site-packages")
         # The name sorts last, so that the environment's own packages come first.
-        borrowed = dict.fromkeys(sysconfig.get_path(key) for key in ("purelib", "platlib"))
-        (site / "zz_borrowed.pth").write_text("".join(f"{folder}\n" for folder in borrowed))
+        self._borrow("zz_borrowed", *(sysconfig.get_path(key) for key in ("purelib", "platlib")))
         self._install_requirements()
+
+    def install_project(self, conf: Any, repo: Any, commit_hash: str) -> None:
+        """As asv does it, or where there is a build of the commit, by leading to that."""
+        if BUILD not in os.environ:
+            super().install_project(conf, repo, commit_hash)
+            return
+        self._borrow("aa_build", os.environ[BUILD])
+        self._set_commit_hash(commit_hash)
+        self._set_build_dirs(None, None)
+        self._set_installed_commit_hash(commit_hash)
+
+    def _borrow(self, name: str, *folders: str) -> None:
+        (site,) = Path(self._path).glob("lib/python*/site-packages")
+        (site / f"{name}.pth").write_text("".join(f"{folder}\n" for folder in dict.fromkeys(folders)))
 
     def _install_requirements(self) -> None:
         wanted = {**self._requirements, **self._base_requirements}

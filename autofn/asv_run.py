@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .asv import DTYPES, PHASES, WORKLOADS
+from .asv import DEVICES, DTYPES, PHASES, WORKLOADS
 from .measure import isolated, run
 from .measure.lockstep import Effort
 from .measure.processes import START_S, Build, Processes, describing
@@ -37,6 +37,14 @@ def profile() -> str:
     if name not in PROFILES:
         raise ValueError(f"AUTOFN_PROFILE: must be one of {', '.join(PROFILES)}, got {name!r}")
     return name
+
+
+def devices() -> tuple[str, ...]:
+    """The device that AUTOFN_DEVICE names, by default all. Raises ValueError for one that there is not."""
+    name = os.environ.get("AUTOFN_DEVICE")
+    if name and name not in DEVICES:
+        raise ValueError(f"AUTOFN_DEVICE: must be one of {', '.join(DEVICES)}, got {name!r}")
+    return (name,) if name else DEVICES
 
 
 def sample(function: str, version: str) -> dict[str, Any]:
@@ -110,6 +118,7 @@ def _groups(function: str, known: Mapping[str, Any], effort: Mapping[str, Any]) 
     return [
         Group(function, workload, dtype, device)
         for device in known["conditions"]
+        if device in devices()
         for dtype in known["dtypes"]
         if dtype in effort["dtypes"]
         for workload in effort["workloads"]

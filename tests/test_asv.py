@@ -167,6 +167,17 @@ def test_an_unknown_profile_is_an_error(monkeypatch):
         asv_run.profile()
 
 
+def test_a_run_may_be_of_one_device(monkeypatch):
+    known = {"conditions": {"cpu": {}, "cuda": {}}, "dtypes": ["float32"], "workloads": ["small"]}
+    for name, devices in {"cuda": {"cuda"}, "": {"cpu", "cuda"}}.items():
+        monkeypatch.setenv("AUTOFN_DEVICE", name)
+        groups = asv_run._groups("ant", known, asv_run.PROFILES["quick"])
+        assert {group.device for group in groups} == devices
+    monkeypatch.setenv("AUTOFN_DEVICE", "gpu")
+    with pytest.raises(ValueError, match="AUTOFN_DEVICE: must be one of cpu, cuda, got 'gpu'"):
+        asv_run.devices()
+
+
 # The run behind a setup_cache
 
 SEGFAULT = "import os, signal\n\n\ndef apply(x):\n    os.kill(os.getpid(), signal.SIGSEGV)\n"

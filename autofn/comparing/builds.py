@@ -59,8 +59,8 @@ def side(name: str, root: Path, *, threads: int = 1, said: Callable[[str], None]
     root = top(root)
     copy: Callable[[Path, Path], None]
     if name == WORKING_TREE:
-        commit = _git(root, "rev-parse", "HEAD") + "+dirty"
-        label, copy = _tree_digest(root), _copy_tree
+        commit = run_git(root, "rev-parse", "HEAD") + "+dirty"
+        label, copy = tree_digest(root), _copy_tree
     else:
         commit = resolve(root, name)
         label, copy = commit[:12], _copy_commit(commit)
@@ -73,24 +73,24 @@ def side(name: str, root: Path, *, threads: int = 1, said: Callable[[str], None]
 
 def top(folder: Path) -> Path:
     """The folder of the repository that `folder` lies in. Raises LookupError where it lies in none."""
-    return Path(_git(folder, "rev-parse", "--show-toplevel"))
+    return Path(run_git(folder, "rev-parse", "--show-toplevel"))
 
 
 def resolve(root: Path, revision: str) -> str:
     """The full hash of a revision. Raises LookupError where there is none, or no repository."""
     try:
-        return _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        return run_git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     except LookupError:
         raise
     except subprocess.CalledProcessError as error:
-        shallow = _git(root, "rev-parse", "--is-shallow-repository") == "true"
+        shallow = run_git(root, "rev-parse", "--is-shallow-repository") == "true"
         hint = (
             "this clone is shallow, git fetch --unshallow gets the rest" if shallow else "git log shows what there is"
         )
         raise LookupError(f"compare: there is no revision {revision!r} here; {hint}") from error
 
 
-def _git(root: Path, *words: str) -> str:
+def run_git(root: Path, *words: str) -> str:
     """What git says. Raises LookupError without git or outside a repository, CalledProcessError for its own errors."""
     command = ["git", "-C", str(root), *words]
     try:
@@ -106,21 +106,21 @@ def _git(root: Path, *words: str) -> str:
         raise
 
 
-def _tree_files(root: Path) -> list[Path]:
+def tree_files(root: Path) -> list[Path]:
     """The files of the working tree that git would take, deleted ones left out."""
-    listed = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+    listed = run_git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
     return [Path(name) for name in sorted(set(listed)) if name and (root / name).is_file()]
 
 
-def _tree_digest(root: Path) -> str:
+def tree_digest(root: Path) -> str:
     found = hashlib.sha256()
-    for file in _tree_files(root):
+    for file in tree_files(root):
         found.update(f"{file}\n".encode() + (root / file).read_bytes())
     return f"tree-{found.hexdigest()[:12]}"
 
 
 def _copy_tree(root: Path, target: Path) -> None:
-    for file in _tree_files(root):
+    for file in tree_files(root):
         (target / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / file, target / file)
 
