@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 KERNELS := $(wildcard setup.py autofn/csrc/* autofn/functions/*/kernel*)
 PATHS := autofn benchmarks reports tests trials setup.py
 
-.PHONY: install report check asv trace test lint format browser clean
+.PHONY: install report check asv trace test lint format browser slurm clean
 
 install: $(VENV)/.installed build/.extension
 
@@ -53,7 +53,7 @@ asv: install
 trace: install
 	$(BIN)/autofn trace || test $$? -eq 1
 
-test: install browser lint
+test: install browser slurm lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: install
@@ -72,6 +72,12 @@ browser:
 	@command -v chromium > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null \
 	  && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium > /dev/null; } \
 	  || echo "no chromium: its tests are skipped"
+
+# A fleet is tested on a real Slurm of one node, which its tests start.
+slurm:
+	@command -v slurmctld > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null \
+	  && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+	  slurmctld slurmd slurm-client munge > /dev/null; } || echo "no Slurm: its tests are skipped"
 
 clean:
 	rm -rf build dist *.egg-info autofn/*.so autofn/_build.json

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .checks import check
     from .comparing import compare
+    from .fleets import fleet
     from .measure import bench
     from .reporting import report
     from .spec import Spec, Tolerance, Workload
     from .tracing import trace
 
 __version__ = "0.1.0"
-__all__ = ["Spec", "Tolerance", "Workload", "bench", "check", "compare", "report", "trace"]
+__all__ = ["Spec", "Tolerance", "Workload", "bench", "check", "compare", "fleet", "report", "trace"]
 
 # Loaded at first use: importing the package must cost next to nothing beyond torch.
 _HOME = {
@@ -30,6 +31,7 @@ _HOME = {
     "bench": "measure",
     "check": "checks",
     "compare": "comparing",
+    "fleet": "fleets",
     "report": "reporting",
     "trace": "tracing",
 }

@@ -20,8 +20,7 @@ from asv.console import log
 from asv.plugins.virtualenv import Virtualenv
 from packaging.requirements import Requirement
 
-BUILD = "AUTOFN_BUILD"
-"""The variable that names a folder with the packages of the commit under test, which is then not built again."""
+from .asv_run import BUILD
 
 
 class SharedEnvironment(Virtualenv):

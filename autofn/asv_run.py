@@ -31,6 +31,10 @@ PROFILES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+BUILD = "AUTOFN_BUILD"
+"""The variable that names a folder with the packages of the commit under test, which asv then does not build."""
+
+
 def profile() -> str:
     """The profile that AUTOFN_PROFILE names, by default "standard". Raises ValueError for one that there is not."""
     name = os.environ.get("AUTOFN_PROFILE", "standard")

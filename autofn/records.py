@@ -74,6 +74,8 @@ class Record:
 RUNS = Path(".autofn/runs")
 ASV_RESULTS = Path(".asv/results")
 ASV_JOURNAL = Path(".asv/journal")
+# Cases that were measured a second time at one commit and machine: of them asv's own file holds the first.
+ASV_AGAIN = Path(".asv/again")
 
 COLUMNS = tuple(entry.name for entry in fields(Record))
 _KINDS: dict[str, tuple[type, ...]] = {

@@ -22,6 +22,7 @@ import pandas as pd
 
 from .measure.protocols import way_of
 from .records import (
+    ASV_AGAIN,
     ASV_JOURNAL,
     ASV_RESULTS,
     COLUMNS,
@@ -114,7 +115,8 @@ def _read_asv(root: Path) -> list[tuple[Record, Path]]:
     for record in sorted(_journals(root / ASV_JOURNAL), key=lambda record: record.date):
         journal.setdefault(_identity(record), []).append(record)
     rows: list[tuple[Record, Path]] = []
-    for path in sorted((root / ASV_RESULTS).glob("*/*.json")):
+    # What was measured again comes last: of rows of one date the last counts as the latest.
+    for path in [path for folder in (ASV_RESULTS, ASV_AGAIN) for path in sorted((root / folder).glob("*/*.json"))]:
         if path.name == "machine.json":
             continue
         try:

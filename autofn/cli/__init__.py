@@ -17,6 +17,7 @@ from .check import check_command
 from .choose import choose_command
 from .compare import compare_command
 from .dev import dev_command
+from .fleet import fleet_command
 from .list import list_command
 from .new import new_command
 from .regressions import regressions_command
@@ -41,6 +42,7 @@ app.command("rule")(rule_command)
 app.command("bench")(bench_command)
 app.command("compare")(compare_command)
 app.command("dev")(dev_command)
+app.command("fleet")(fleet_command)
 app.command("regressions")(regressions_command)
 app.command("choose")(choose_command)
 app.command("results")(results_command)

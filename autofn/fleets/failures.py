@@ -1,0 +1,47 @@
+"""A cell that could not be measured as rows of the frame: each case that the suite would have, with the reason.
+
+One file a cell; it goes once the cell is measured.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from .. import asv
+from ..asv_run import PROFILES
+from ..records import FAILED, RUNS, Record, to_line, write_atomically
+from ..registry import DERIVED
+from .cells import Cell, Suite
+
+
+def path(root: Path, cell: Cell, suite: Suite) -> Path:
+    return root / RUNS / f"fleet-{cell.folder(suite)}.jsonl"
+
+
+def write(root: Path, cell: Cell, suite: Suite, reason: str) -> None:
+    """Puts the cell's rows in place of those of an earlier failure."""
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    lines = (to_line(record) for record in rows(cell, suite, reason, date))
+    write_atomically(path(root, cell, suite), "".join(f"{line}\n" for line in lines))
+
+
+def forget(root: Path, cell: Cell, suite: Suite) -> None:
+    path(root, cell, suite).unlink(missing_ok=True)
+
+
+def rows(cell: Cell, suite: Suite, reason: str, date: str) -> Iterator[Record]:
+    """The times that the working tree's suites would have taken; which variants the commit has nobody knows."""
+    effort = PROFILES[suite.profile]
+    for function in suite.functions or asv.names():
+        files = {file.stem for file in (asv.FUNCTIONS / function).glob("*.py")}
+        variants = [name for name in asv.variants(function) if name in files or name in DERIVED]
+        axes = itertools.product(variants, effort["workloads"], effort["dtypes"], asv.PHASES)
+        for variant, workload, dtype, phase in axes:
+            yield Record(
+                function, variant, workload, dtype, cell.device, phase, "time_s", "s", status=FAILED, reason=reason,
+                source="asv", run=f"fleet-{cell.folder(suite)}", machine=cell.machine.name, commit=cell.commit,
+                date=date, version=asv.version(function),
+            )  # fmt: skip
