@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autofn.records import Journal, Record
+from autofn.tracing import TraceSummary, files
 
 VARIANTS = {"eager": 1.0, "compile": 0.72, "python": 0.9, "fused": 0.5, "cpp": 0.4, "cpp_seeded": 0.43, "triton": 0.0}
 WORKLOADS = {"tiny": 6e-6, "small": 6e-5, "large": 1.4e-2}
@@ -169,6 +170,32 @@ def _packed(phase: str, day: int) -> list[Any]:
     return [values, [[repr(name) for name in axis] for axis in axes], "1", 0, 1.0, bound, upper]
 
 
+def write_traces(root: Path, functions: Sequence[str]) -> None:
+    """Of eager and cpp a run each with two steps of both phases, each 80 us with one operator called twice inside."""
+    exported = root / "exported.json"
+    for function, (variant, kernel) in itertools.product(functions, {"eager": "aten::mul", "cpp": HOSTILE}.items()):
+        events = []
+        for step, (phase, start) in itertools.product((0, 1), (("forward", 0), ("backward", 100))):
+            begin = 200 * step + start
+            events += [
+                _event("user_annotation", f"{function}/{variant}/{phase}", begin, 80),
+                _event("cpu_op", kernel, begin + 10, 20, [[128, 512]]),
+                _event("cpu_op", kernel, begin + 40, 30, [[512]]),
+            ]
+        exported.write_text(json.dumps({"traceEvents": events}))
+        summary = TraceSummary(
+            function, variant, "small", "float32", "cpu", torch="2.13.0+cpu", date="2026-11-20T10:00:00+00:00", steps=2,
+            slowdown=1.5,
+        )  # fmt: skip
+        files.write(summary, exported, root / "traces")
+    exported.unlink()
+
+
+def _event(category: str, name: str, ts: float, dur: float, shapes: Sequence[Sequence[int]] = ()) -> dict[str, Any]:
+    return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur,
+            "args": {"Input Dims": shapes}}  # fmt: skip
+
+
 def write_everything(root: Path, functions: Sequence[str] = ("clipped_relu", "exp", "own_function")) -> list[str]:
     """A root with all kinds of results, one file of them damaged."""
     subjects = [
@@ -185,5 +212,6 @@ def write_everything(root: Path, functions: Sequence[str] = ("clipped_relu", "ex
     write_run(root, "dirty", bench_records(functions[:1], commit=f"{hashes[-1]}+dirty", run="r2", allocator="settled"))
     write_run(root, "check", check_records(functions, commit=hashes[-1]))
     write_run(root, "hostile", [record(variant=f"python_{HOSTILE}", run="r3", function=functions[-1])])
+    write_traces(root, functions[:2])
     (root / ".autofn" / "runs" / "damaged.jsonl").write_text('{"function": "exp"\n')
     return hashes

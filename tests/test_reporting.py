@@ -26,6 +26,7 @@ from autofn.reporting.sections import (
     ledger,
     machine,
     matrix,
+    profile,
     skipped,
     times,
     traces,
@@ -249,6 +250,40 @@ def test_traces_are_labelled_as_profiled_and_say_how_to_open_them() -> None:
     assert "profiled times" in meaning.text
     assert command == Text("autofn trace --view --out traces", preformatted=True)
     assert row_of(table_of(section, 2), Variant="fused")["Kernels in one call"].value == "forward: 1 of 1 kernel"
+
+
+def test_the_profile_tells_where_the_time_of_each_variant_goes(tmp_path: Path) -> None:
+    sample.write_traces(tmp_path, ["exp"])
+    found = replace(inputs.load(tmp_path), out=str(tmp_path / "html"))
+    text, table = profile.section(found).blocks
+    assert isinstance(text, Text)
+    assert "not how long a call takes" in text.text
+    rows = table_of(profile.section(found), 1)
+    order_of_rows = [("eager", "forward"), ("cpp", "forward"), ("eager", "backward"), ("cpp", "backward")]
+    assert [(row["Variant"].value, row["Phase"].value) for row in rows] == order_of_rows
+    eager, cpp, *_ = rows
+    assert eager["Profiled time"].value == pytest.approx(80e-6)
+    assert eager["Outside any kernel"].value == pytest.approx(30e-6)
+    assert (eager["Outside any kernel"].note, eager["Kernels launched"].value) == ("38% of the profiled time", 2)
+    assert eager["Most own time"].value == "aten::mul: 50.0 µs, 62%"
+    assert eager["Most own time"].note == "[[128, 512]]\n[[512]]"
+    assert eager["Second own time"].value == "none"
+    assert (cpp["Kernels launched"].value, cpp["Outside any kernel"].value) == (0, pytest.approx(80e-6))
+    assert eager["Slowdown"].value == 1.5
+    link = Path(found.out) / eager["Trace"].link
+    assert link.name.endswith(".pt.trace.json.gz")
+    assert link.resolve().is_file()
+    assert isinstance(table, Table)
+    assert all("profiled" in title for title in (profile.section(found).title, table.caption))
+
+
+def test_operators_of_another_version_are_skipped_and_named(tmp_path: Path) -> None:
+    sample.write_traces(tmp_path, ["exp"])
+    path = tmp_path / "traces" / "exp" / "cpp" / "operators.csv"
+    path.write_text(path.read_text().replace("kernel_time_s", "device_time_s"))
+    found = inputs.load(tmp_path)
+    assert set(found.profile["variant"]) == {"eager"}
+    assert any(str(path) in line and "record it again" in line for line in found.skipped)
 
 
 # ---- Commits and history

@@ -38,7 +38,7 @@ def report(
     Raises NoResultsError where nothing was measured below `root`, LookupError for a definition that lacks its docstring
     or its `page`.
     """
-    inputs = load(Path(root))
+    inputs = replace(load(Path(root)), out=str(out))
     if inputs.results.empty:
         raise NoResultsError("\n".join([NOTHING.format(root=Path(root).resolve()), *inputs.skipped]))
     modules = {FRONT: front} | {path.stem: _load(path) for path in _files(Path(root), definitions)}

@@ -13,6 +13,7 @@ import pandas as pd
 
 from .. import results as stored
 from ..records import ASV_RESULTS, is_ceiling
+from ..tracing import load_operators, load_summaries
 from .history import Commit, measured
 
 TRACES = Path("traces")
@@ -23,15 +24,18 @@ class Inputs:
     """results: the frame of `autofn.results`. skipped: a sentence for each file that could not be read.
 
     ceilings: the rows of the frame that tell what a machine reaches: of no Function, so no section counts them.
-    machines: what asv knows of a machine, by name. traces: the summaries of `autofn.tracing`.
-    detail: the address of the page that has a section for each Function; "" where it is the very page.
+    machines: what asv knows of a machine, by name. traces: the summaries of `autofn.tracing`; profile: their operators.
+    out: the folder of the pages, where the address of a file begins. detail: the address of the page that has a section
+    for each Function; "" where it is the very page.
     """
 
     results: pd.DataFrame
     commits: tuple[Commit, ...] = ()
     machines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     traces: tuple[Mapping[str, Any], ...] = ()
+    profile: pd.DataFrame = field(default_factory=lambda: load_operators(()))
     skipped: tuple[str, ...] = ()
+    out: str = "."
     detail: str = ""
     ceilings: pd.DataFrame = field(default_factory=lambda: stored.frame(()))
 
@@ -42,7 +46,8 @@ class Inputs:
     def of(self, function: str) -> Inputs:
         """The same with the results and traces of one Function."""
         traces = tuple(summary for summary in self.traces if summary.get("function") == function)
-        return replace(self, results=self.results[self.results["function"] == function], traces=traces)
+        rows, profile = (found[found["function"] == function] for found in (self.results, self.profile))
+        return replace(self, results=rows, traces=traces, profile=profile)
 
 
 def load(root: Path) -> Inputs:
@@ -51,19 +56,12 @@ def load(root: Path) -> Inputs:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         found = stored.load(root)
-        traces = _traces(root)
+        traces = tuple(load_summaries(root / TRACES))
+        profile = load_operators(traces)
     skipped = tuple(dict.fromkeys(str(warning.message) for warning in caught))
     of_machines = is_ceiling(found["function"])
     cases = found[~of_machines]
-    return Inputs(cases, measured(cases, root), _machines(root), traces, skipped, ceilings=found[of_machines])
-
-
-def _traces(root: Path) -> tuple[Mapping[str, Any], ...]:
-    if not (root / TRACES).is_dir():
-        return ()
-    from ..tracing import load_summaries
-
-    return tuple(load_summaries(root / TRACES))
+    return Inputs(cases, measured(cases, root), _machines(root), traces, profile, skipped, ceilings=found[of_machines])
 
 
 def _machines(root: Path) -> dict[str, Mapping[str, Any]]:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from .. import registry
 from ..measure.machine import commit
-from .files import ALL, TraceSummary, load_summaries
+from .files import ALL, TraceSummary, load_operators, load_summaries
 from .recording import Progress, Request, record
 
-__all__ = ["ALL", "TraceSummary", "load_summaries", "trace"]
+__all__ = ["ALL", "TraceSummary", "load_operators", "load_summaries", "trace"]
 
 
 def trace(

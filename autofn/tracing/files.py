@@ -11,16 +11,21 @@ import re
 import tempfile
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..records import OK
 from .events import PROFILED, of_last_steps, readable
 from .operators import COLUMNS, kernels, operators
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 ALL = "all"
+# What the rows of an operators.csv are told apart by beside what stands in them.
+OF_RUN = ("workload", "dtype", "device", "steps", "slowdown", "trace", "folder")
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,29 @@ def load_summaries(out: str | Path) -> list[dict[str, Any]]:
             continue
         found.append({**summary, "folder": str(path.parent)})
     return found
+
+
+def load_operators(summaries: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """The rows of their `operators.csv`, each with what its summary says of the run; see `operators.COLUMNS`.
+
+    Runs of `all` are left out: their variants have runs of their own. A damaged file is skipped with a warning.
+    """
+    import pandas as pd
+
+    frames = [pd.DataFrame(columns=[*COLUMNS, *OF_RUN])]
+    for summary in summaries:
+        path = Path(summary["folder"]) / "operators.csv"
+        if summary["variant"] == ALL:
+            continue
+        try:
+            rows = pd.read_csv(path)
+            if list(rows.columns) != list(COLUMNS):
+                raise ValueError("its columns are not those of this version; record it again")
+        except (OSError, ValueError) as error:
+            warnings.warn(f"{path}: skipped: {error}", stacklevel=2)
+            continue
+        frames.append(rows.assign(**{name: summary[name] for name in OF_RUN}))
+    return pd.concat(frames[1:] or frames, ignore_index=True)
 
 
 def _as_csv(rows: Iterable[dict[str, Any]]) -> str:

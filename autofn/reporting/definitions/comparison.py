@@ -17,13 +17,14 @@ from autofn.reporting.sections import (
     machine,
     matrix,
     memory,
+    profile,
     skipped,
     times,
     traces,
     variants,
 )  # fmt: skip
 
-PARTS = (variants, times, breakeven, checks, memory, ledger)
+PARTS = (variants, times, breakeven, checks, memory, ledger, profile)
 
 
 def page(inputs: Inputs) -> Page:
