@@ -6,7 +6,7 @@ from autofn import registry
 
 SPEC = registry.spec("rms_norm")
 VARIANTS = [variant.name for variant in registry.variants("rms_norm")]
-WRITTEN = ["python", "fused", "cpp"]
+WRITTEN = ["python", "fused", "cpp", "triton"]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -34,7 +34,7 @@ def test_the_weight_gradient_of_half_types_is_summed_in_float(variant, load):
     assert grad.tolist() == [4096] * 8
 
 
-@pytest.mark.parametrize("shape", [(8,), (2, 3, 8), (2, 0, 8), (1, 67)], ids=str)
+@pytest.mark.parametrize("shape", [(8,), (2, 3, 8), (2, 0, 8), (1, 67), (3, 2051)], ids=str)
 @pytest.mark.parametrize("variant", WRITTEN)
 def test_any_number_of_leading_dimensions_counts_as_rows(variant, shape, load):
     generator = torch.Generator().manual_seed(0)
@@ -46,7 +46,7 @@ def test_any_number_of_leading_dimensions_counts_as_rows(variant, shape, load):
     assert_matches(SPEC, got, truth(SPEC, inputs, grads), torch.float32)
 
 
-@pytest.mark.parametrize("variant", ["fused", "cpp"])
+@pytest.mark.parametrize("variant", ["fused", "cpp", "triton"])
 def test_one_number_a_row_is_saved_beside_the_inputs(variant, load):
     x, weight = torch.randn(4, 8, requires_grad=True), torch.randn(8, requires_grad=True)
     saved = []

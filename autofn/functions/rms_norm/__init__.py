@@ -10,7 +10,7 @@ Source: Zhang and Sennrich 2019, "Root Mean Square Layer Normalization", arXiv:1
 Half types are computed in float32, and grad_weight is rounded once, when all rows are summed: a sum over thousands of
 rows in bfloat16 stops growing.
 
-Saved: x, weight where x needs a gradient, and in `fused` and `cpp` r: one float32 (float64 for float64) a row, so that
+Saved: x, weight where x needs a gradient, and in all but `python` r: one float32 (float64 for float64) a row, so that
 the backward reads x once less. `python` recomputes r from x, since it must be differentiable twice.
 Freed: with the graph, when the backward has run.
 """
@@ -70,7 +70,8 @@ SPEC = Spec(
         torch.float64: Tolerance(2e-14, 8e-13, "float32's, times 2**-29: the same sums with 29 more bits"),
     },
     version="1",
-    once_differentiable=frozenset({"fused", "cpp"}),
+    once_differentiable=frozenset({"fused", "cpp", "triton"}),
+    only_on={"triton": "cuda"},
     moved_bytes=moved_bytes,
     operations=operations,
     promises=(

@@ -5,7 +5,7 @@ import torch
 from autofn.compiled import graph
 from autofn.refusal import refuse_double_backward
 
-from .inputs import check, widened
+from .inputs import check, save_inverse, widened
 
 
 @graph
@@ -34,13 +34,7 @@ class RmsNorm(torch.autograd.Function):
         check(x, weight, eps)
         return forward(x, weight, eps)
 
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        x, weight, _ = inputs
-        _, inverse = output
-        ctx.mark_non_differentiable(inverse)
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, weight if ctx.needs_input_grad[0] else None, inverse)
+    setup_context = staticmethod(save_inverse)
 
     @staticmethod
     @refuse_double_backward("rms_norm (fused)")

@@ -1,4 +1,6 @@
-"""What the variants in Python share: the check of the arguments, and the float type of the arithmetic."""
+"""What the variants in Python share: the check of the arguments, the float type of the arithmetic, what is saved."""
+
+from typing import Any
 
 import torch
 
@@ -17,3 +19,12 @@ def check(x: torch.Tensor, weight: torch.Tensor, eps: float) -> None:
 def widened(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor in float32 at least: half types neither square nor add up well."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+def save_inverse(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
+    """The setup_context of a forward that also returns r: saves x, weight where x needs a gradient, and r."""
+    x, weight, _ = inputs
+    _, inverse = output
+    ctx.mark_non_differentiable(inverse)
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(x, weight if ctx.needs_input_grad[0] else None, inverse)
