@@ -11,8 +11,19 @@ import pandas as pd
 import pytest
 
 from autofn import asv, results
-from autofn.records import COLUMNS, FAILED, OK, UNAVAILABLE, Journal, Record, to_line
-from autofn.results import ASV_JOURNAL, ASV_RESULTS, RUNS, DamagedFileWarning
+from autofn.records import (
+    ASV_JOURNAL,
+    ASV_RESULTS,
+    COLUMNS,
+    FAILED,
+    OK,
+    RUNS,
+    UNAVAILABLE,
+    Journal,
+    Record,
+    to_line,
+)
+from autofn.results import DamagedFileWarning
 
 COMMIT = "c" * 40
 AXES = [[*asv.VARIANTS], [*asv.WORKLOADS], ["float32", "bfloat16"], ["cpu", "cuda"]]
