@@ -1,11 +1,11 @@
-"""`autofn trace`: profiler traces for TensorBoard, and TensorBoard on them."""
+"""`autofn trace`: profiler traces for TensorBoard, TensorBoard on them, and two of them compared."""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from .options import Device, Functions, Specs, Variants
 
 if TYPE_CHECKING:
     from ..tracing import TraceSummary
+    from ..tracing.difference import Pair, Side
 
 
 def trace_command(
@@ -26,28 +27,53 @@ def trace_command(
     stacks: Annotated[
         bool, typer.Option("--stacks/--no-stacks", help="Python call stacks, and the Module view.")
     ] = True,
+    flame: Annotated[bool, typer.Option("--flame", help="Also a flame graph a run, for speedscope.")] = False,
+    memory: Annotated[
+        bool, typer.Option("--memory-snapshot", help="Also a snapshot of CUDA's allocator a run.")
+    ] = False,
+    commit: Annotated[
+        str | None, typer.Option("--commit", metavar="REV", help="Trace that commit's build, into a folder of its own.")
+    ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the traces lie.")] = Path("traces"),
+    compare: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--compare", metavar="A B", help="Record nothing: what differs between two variants or folders."),
+    ] = None,
     show: Annotated[
         bool, typer.Option("--view", help="TensorBoard on what lies there; records only Functions that are named.")
     ] = False,
-    port: Annotated[int | None, typer.Option("--port", help="Of --view: 6006 or the next free one.")] = None,
+    port: Annotated[int | None, typer.Option("--port", help="Of --view: by default 6006 or the next free one.")] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Of --view: every view without the internet.")] = False,
 ) -> None:
     """Record where the time goes: a profiler trace of each variant, labelled by phase, for TensorBoard."""
+    if compare:
+        _compare(*compare, functions, out)
+        return
     if functions or not show:
-        from .. import trace
-        from .progress import progress_bar
-
-        with progress_bar("trace") as progress:
-            found = trace(
-                functions or None, variants=variant or None, workload=workload, dtype=dtype, device=device, steps=steps,
-                stacks=stacks, out=out, progress=progress,
-            )  # fmt: skip
-        _print(found)
+        found = _record(
+            commit, functions=functions or None, variants=variant or None, workload=workload, dtype=dtype,
+            device=device, steps=steps, stacks=stacks, flame=flame, memory=memory, out=out,
+        )  # fmt: skip
         if not show:
-            _end(found, out)
+            _end(found, out, commit)
     if show:
         _view(out, port, offline)
+
+
+def _record(commit: str | None, **asked: Any) -> list[TraceSummary]:
+    from .. import trace
+    from ..comparing.builds import BuildError
+    from ..tracing.commits import LostError
+    from .progress import progress_bar
+
+    try:
+        with progress_bar("trace") as progress:
+            found = trace(**asked, revision=commit, progress=progress, said=lambda text: typer.echo(text, err=True))
+    except (BuildError, LostError) as error:
+        typer.echo(f"autofn: {error}", err=True)
+        raise typer.Exit(3) from error
+    _print(found)
+    return found
 
 
 def _view(out: Path, port: int | None, offline: bool) -> None:
@@ -60,12 +86,16 @@ def _view(out: Path, port: int | None, offline: bool) -> None:
         raise typer.Exit(3) from error
 
 
-def _end(found: list[TraceSummary], out: Path) -> None:
+def _end(found: list[TraceSummary], out: Path, commit: str | None) -> None:
     from ..records import FAILED, OK
 
     counts = Counter(summary.status for summary in found)
     if counts[OK]:
-        typer.echo(f"\nview: autofn trace --view --out {shlex.quote(str(out))}")
+        there = shlex.quote(str(out))
+        typer.echo(f"\nview: autofn trace --view --out {there}")
+        if commit:
+            folder = next(Path(summary.folder).parents[1] for summary in found if summary.status == OK)
+            typer.echo(f"compare with what lies in {there}: autofn trace --compare {shlex.quote(str(folder))} {there}")
     if counts[FAILED]:
         raise typer.Exit(1)
     if not counts[OK]:
@@ -89,3 +119,44 @@ def _print(found: list[TraceSummary]) -> None:
     console = Console()
     console.print(table)
     console.print("slowdown: what a recorded step took over an unrecorded one; no time in a trace is a measurement")
+
+
+def _compare(before: str, after: str, functions: list[str] | None, out: Path) -> None:
+    from .. import registry
+    from ..tracing.difference import compare_traces
+
+    names = functions or [name for name in registry.every_name() if (out / name).is_dir()]
+    if not names:
+        raise LookupError(f"compare: there are no traces in {out}; autofn trace records them")
+    for pair in compare_traces(before, after, names, out):
+        _print_pair(pair)
+
+
+def _print_pair(pair: Pair) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Column, Table
+
+    from ..tracing.difference import ADDED, SLOWER
+
+    console = Console()
+    console.print(escape(f"{pair.function}: {pair.before} -> {pair.after}"), highlight=False)
+    if not pair.differences:
+        console.print("no operator differs", highlight=False)
+        return
+    columns = ("phase", "operator", "input shapes", "", "calls", "own time (profiled), of a step")
+    table = Table(*(Column(title, overflow="fold") for title in columns), box=None, pad_edge=False)
+    for each in pair.differences:
+        colour = "red" if each.what in (ADDED, SLOWER) else "green"
+        calls = f"{each.before.calls:g} -> {each.after.calls:g}"
+        times = f"{_time(each.before)} -> {_time(each.after)}"
+        named = map(escape, (each.phase, each.name, each.input_shapes))
+        table.add_row(*named, f"[{colour}]{each.what}[/]", calls, times)
+    console.print(table)
+    console.print("slower: the least of a step is above the most of the other side; to decide, measure: autofn bench\n")
+
+
+def _time(side: Side) -> str:
+    from ..reporting.units import quantity
+
+    return quantity(side.time_s, "seconds") if side.calls else "none"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 from ..measure.processes import Build
 
 BUILDS = Path(".autofn/builds")
+ASV_ENVIRONMENTS = Path(".asv/env")
 WORKING_TREE = "."
 BUILD_WHEEL = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 # The last lines of a compiler's output that are shown; the log has them all.
@@ -66,8 +68,9 @@ def side(name: str, root: Path, *, threads: int = 1, said: Callable[[str], None]
         label, copy = commit[:12], _copy_commit(commit)
     folder = root / BUILDS / f"{label}-torch{metadata.version('torch')}"
     if not folder.exists():
-        said(f"building {name}")
-        _build(root, copy, folder)
+        wheel = asv_wheel(root, commit)
+        said(f"unpacking asv's build of {name}" if wheel else f"building {name}")
+        _build(root, copy, folder, wheel)
     return Side(name, commit, Build(threads=threads, environment=environment(root, folder)), folder)
 
 
@@ -87,7 +90,7 @@ def resolve(root: Path, revision: str) -> str:
         hint = (
             "this clone is shallow, git fetch --unshallow gets the rest" if shallow else "git log shows what there is"
         )
-        raise LookupError(f"compare: there is no revision {revision!r} here; {hint}") from error
+        raise LookupError(f"there is no revision {revision!r} here; {hint}") from error
 
 
 def run_git(root: Path, *words: str) -> str:
@@ -96,12 +99,11 @@ def run_git(root: Path, *words: str) -> str:
     try:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     except FileNotFoundError as error:
-        raise LookupError("compare: git is not on the PATH; install it, or give two Pythons by their paths") from error
+        raise LookupError("git is not on the PATH; install it, or name a Python by its path") from error
     except subprocess.CalledProcessError as error:
         if "not a git repository" in error.stderr:
             raise LookupError(
-                f"compare: {root.resolve()} is not in a git repository; change into one, or give two Pythons by "
-                "their paths"
+                f"{root.resolve()} is not in a git repository; change into one, or name a Python by its path"
             ) from error
         raise
 
@@ -135,16 +137,33 @@ def _copy_commit(commit: str) -> Callable[[Path, Path], None]:
     return copy
 
 
-def _build(root: Path, copy: Callable[[Path, Path], None], folder: Path) -> None:
-    """Packages of the sources that `copy` fetches, unpacked into `folder`, which appears when it is whole."""
+def asv_wheel(root: Path, commit: str) -> Path | None:
+    """What asv built of the commit and keeps, in an environment of this Python and this torch."""
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    for path in sorted((root / ASV_ENVIRONMENTS).glob("*/asv-env-info.json")):
+        made = json.loads(path.read_text())
+        torch = made["requirements"].get("torch", "")
+        fits = made["python"] == python and metadata.version("torch").split("+")[0] == torch
+        kept = path.parent / "asv-build-cache" / commit
+        # The time is written when the build is there.
+        if fits and kept.with_name(f"{commit}.timestamp").exists():
+            return next(kept.glob("*.whl"), None)
+    return None
+
+
+def _build(root: Path, copy: Callable[[Path, Path], None], folder: Path, wheel: Path | None) -> None:
+    """Packages of a wheel, or of the sources that `copy` fetches, in `folder`, which appears when it is whole."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="build-", dir=folder.parent) as scratch:
         sources, wheels, packages = (Path(scratch).resolve() / name for name in ("sources", "wheels", "packages"))
         for made in (sources, wheels, packages):
             made.mkdir()
-        copy(root, sources)
         log = folder.with_suffix(".log").resolve()
-        _call([sys.executable, "-c", BUILD_WHEEL, str(wheels)], sources, log)
+        if wheel:
+            shutil.copy2(wheel, wheels)
+        else:
+            copy(root, sources)
+            _call([sys.executable, "-c", BUILD_WHEEL, str(wheels)], sources, log)
         unpack = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target"]
         _call([*unpack, str(packages), *map(str, wheels.glob("*.whl"))], sources, log)
         os.replace(packages, folder)

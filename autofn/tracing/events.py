@@ -14,7 +14,7 @@ from typing import Any
 
 Event = dict[str, Any]
 PROFILED = "profiled"
-OPERATOR, PYTHON = "cpu_op", "python_function"
+OPERATOR, PYTHON, ANNOTATION = "cpu_op", "python_function", "user_annotation"
 STEP = "ProfilerStep#"
 
 
@@ -31,7 +31,7 @@ def readable(events: Iterable[Event], function: str) -> list[Event]:
 def of_last_steps(events: Iterable[Event], steps: int) -> list[Event]:
     """What begins in the last steps, and all that has no time. What called the steps is thereby left out."""
     events = list(events)
-    found = [event for event in complete(events, "user_annotation") if event["name"].startswith(STEP)]
+    found = [event for event in complete(events, ANNOTATION) if event["name"].startswith(STEP)]
     kept = sorted(found, key=lambda event: event["ts"])[-steps:]
     if not kept:
         return events
@@ -41,7 +41,7 @@ def of_last_steps(events: Iterable[Event], steps: int) -> list[Event]:
 
 def _category(event: Event, prefix: str) -> str:
     category: str = event["cat"]
-    if category == "user_annotation" and event["name"].startswith(prefix):
+    if category == ANNOTATION and event["name"].startswith(prefix):
         return OPERATOR
     if category in ("cuda_runtime", "cuda_driver"):
         return "runtime"
@@ -91,6 +91,11 @@ class Call:
     self_us: float
     inner: list[Call] = field(default_factory=list)
 
+    @property
+    def end(self) -> float:
+        end: float = self.event["ts"] + self.event["dur"]
+        return end
+
     def all_inside(self) -> Iterator[Call]:
         for call in self.inner:
             yield call
@@ -114,7 +119,7 @@ def _nested(events: list[Event]) -> list[Call]:
     calls = [Call(event, event["dur"]) for event in sorted(events, key=lambda event: (event["ts"], -event["dur"]))]
     open_: list[Call] = []
     for call in calls:
-        while open_ and call.event["ts"] >= _end(open_[-1]):
+        while open_ and call.event["ts"] >= open_[-1].end:
             open_.pop()
         if open_:
             open_[-1].inner.append(call)
@@ -127,9 +132,4 @@ def innermost(calls: list[Call], ts: float) -> Call | None:
     """Of the calls of one thread the one that runs at a moment and has none inside that does."""
     position = bisect_right(calls, ts, key=lambda call: call.event["ts"]) - 1
     # What starts before and has ended may stand inside something longer that has not.
-    return next((call for call in reversed(calls[: position + 1]) if ts < _end(call)), None)
-
-
-def _end(call: Call) -> float:
-    end: float = call.event["ts"] + call.event["dur"]
-    return end
+    return next((call for call in reversed(calls[: position + 1]) if ts < call.end), None)

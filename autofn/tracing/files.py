@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..records import OK
 from .events import PROFILED, of_last_steps, readable
+from .flame import flame_graph
 from .operators import COLUMNS, kernels, operators
 
 if TYPE_CHECKING:
     import pandas as pd
 
 ALL = "all"
+FLAME, MEMORY = "flame.speedscope.json", "memory.pickle"
 # What the rows of an operators.csv are told apart by beside what stands in them.
 OF_RUN = ("workload", "dtype", "device", "steps", "slowdown", "trace", "folder")
 
@@ -64,39 +66,52 @@ def without_machine_paths(text: str) -> str:
     return re.sub(r'/[^";]*/torchinductor_[^/";]+/', "torchinductor/", text)
 
 
-def write(summary: TraceSummary, exported: Path, out: Path) -> TraceSummary:
+def write(
+    summary: TraceSummary, exported: Path, out: Path, *, flame: bool = False, memory: bytes = b""
+) -> TraceSummary:
     """Writes the run folder `<out>/<function>/<variant>` from the exported JSON; returns the summary filled in.
 
-    Every file is complete before the first is moved into place, and what the folder held before goes last: a viewer
-    never sees half a trace, and an interrupted recording leaves the old one.
+    flame: also a flame graph. memory: a snapshot of CUDA's allocator, if there is one. Every file is complete before
+    the first is moved into place, and what the folder held before goes last: a viewer never sees half a trace, and an
+    interrupted recording leaves the old one.
     """
     content = json.loads(without_machine_paths(exported.read_text()))
     events = of_last_steps(content["traceEvents"], summary.steps)
     events = content["traceEvents"] = readable(events, summary.function)
-    folder = out / summary.function / summary.variant
     # TensorBoard takes what stands before the digits for the worker's name, and every such file for one more span.
-    name = f"{summary.variant}.{time.time_ns()}.pt.trace.json.gz"
-    content["traceName"] = name
+    name = content["traceName"] = f"{summary.variant}.{time.time_ns()}.pt.trace.json.gz"
     found = kernels(events, summary.function, summary.device)
     named = {phase if summary.variant == variant else f"{variant}/{phase}": n for (variant, phase), n in found.items()}
     rows = operators(events, summary.function, summary.device)
+    folder = out / summary.function / summary.variant
     summary = replace(summary, kernels=named, trace=name, folder=str(folder))
     kept = {key: value for key, value in asdict(summary).items() if key not in ("status", "reason", "folder")}
-
-    folder.mkdir(parents=True, exist_ok=True)
-    old = list(folder.glob("*.pt.trace.json*"))
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{summary.variant}.") as temporary:
-        made = Path(temporary)
-        (made / "trace").write_bytes(gzip.compress(json.dumps(content, separators=(",", ":")).encode(), 6))
-        (made / "operators.csv").write_text(_as_csv(rows))
-        (made / "operators.txt").write_text(_as_text(rows, summary))
-        (made / "summary.json").write_text(json.dumps(kept, indent=1) + "\n")
-        os.replace(made / "trace", folder / name)
-        for file in ("operators.csv", "operators.txt", "summary.json"):
-            os.replace(made / file, folder / file)
-    for path in old:
-        path.unlink()
+    files = {
+        name: gzip.compress(json.dumps(content, separators=(",", ":")).encode(), 6),
+        "operators.csv": _as_csv(rows).encode(),
+        "operators.txt": _as_text(rows, summary).encode(),
+        "summary.json": f"{json.dumps(kept, indent=1)}\n".encode(),
+    }
+    if flame:
+        graph = flame_graph(events, f"{summary.function}/{summary.variant}")
+        files[FLAME] = json.dumps(graph, separators=(",", ":")).encode()
+    if memory:
+        files[MEMORY] = memory
+    _replace(folder, files)
     return summary
+
+
+def _replace(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Moves the files into place; those of an earlier recording that have no successor go."""
+    folder.mkdir(parents=True, exist_ok=True)
+    old = {path for pattern in ("*.pt.trace.json*", FLAME, MEMORY) for path in folder.glob(pattern)}
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
+        for name, content in files.items():
+            (Path(temporary) / name).write_bytes(content)
+        for name in files:
+            os.replace(Path(temporary) / name, folder / name)
+    for path in old - {folder / name for name in files}:
+        path.unlink()
 
 
 def load_summaries(out: str | Path) -> list[dict[str, Any]]:

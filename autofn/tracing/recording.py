@@ -29,18 +29,21 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Request:
-    """What is recorded, and where to. variants: () for all that there are. commit: of the package that is traced.
+    """What is recorded, and where to. functions, variants: () for all that there are. commit: of the traced package.
 
-    Raises ValueError for a number or a device that makes no sense.
+    flame, memory: also a flame graph, and on CUDA a snapshot of the allocator. Raises ValueError for what makes no
+    sense.
     """
 
-    functions: tuple[str, ...]
+    functions: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
     workload: str = "small"
     dtype: str = "float32"
     device: str = "cpu"
     steps: int = 3
     stacks: bool = True
+    flame: bool = False
+    memory: bool = False
     out: str = "traces"
     commit: str = ""
 
@@ -49,6 +52,10 @@ class Request:
             raise ValueError(f"trace: steps must be 1 or more, got {self.steps}")
         if self.device not in ("cpu", "cuda"):
             raise ValueError(f"trace: device must be 'cpu' or 'cuda', got {self.device!r}")
+        if self.memory and self.device != "cuda":
+            raise ValueError(
+                "trace: a memory snapshot is of CUDA's allocator, got device 'cpu'; the Memory view shows the CPU's"
+            )
 
     def key(self, function: str, variant: str) -> Key:
         return Key(function, variant, self.workload, self.dtype, self.device)
@@ -59,7 +66,7 @@ def record(request: Request, registry: ModuleType, progress: Progress) -> list[T
 
     Raises LookupError for a name that no selected Function knows.
     """
-    plan = _plan(request, registry)
+    plan = _plan(request, request.functions or registry.names(), registry)
     total = sum(len(names) + 1 for names in plan.values())
     found: list[TraceSummary] = []
     done = 0
@@ -79,18 +86,18 @@ def record(request: Request, registry: ModuleType, progress: Progress) -> list[T
     return found
 
 
-def _plan(request: Request, registry: ModuleType) -> dict[str, list[str]]:
+def _plan(request: Request, functions: Sequence[str], registry: ModuleType) -> dict[str, list[str]]:
     """{function: variants}. A Function may lack a name that another has; one that all lack is a LookupError."""
     wanted = dtype_named(request.dtype)
-    specs = [registry.spec(function) for function in request.functions]
+    specs = [registry.spec(function) for function in functions]
     if not any(request.workload in spec.workloads for spec in specs):
         raise unknown("no Function has the workload", request.workload, _union(spec.workloads for spec in specs))
     if not any(wanted in spec.tolerances for spec in specs):
         raise unknown("no Function has the dtype", request.dtype, _union(spec.dtypes for spec in specs))
-    known = {function: [found.name for found in registry.variants(function)] for function in request.functions}
+    known = {function: [found.name for found in registry.variants(function)] for function in functions}
     for name in request.variants:
         if len(known) == 1:
-            registry.variant(request.functions[0], name)
+            registry.variant(functions[0], name)
         elif not any(name in names for names in known.values()):
             raise unknown("no Function has the variant", name, _union(known.values()))
     asked = list(dict.fromkeys(request.variants))
@@ -171,7 +178,21 @@ def _recorded(request: Request, key: Key, cases: Sequence[Case]) -> TraceSummary
     with tempfile.TemporaryDirectory(prefix="autofn-trace-") as temporary:
         exported = Path(temporary) / "trace.json"
         profiler.export_chrome_trace(str(exported))
-        return write(summary, exported, Path(request.out))
+        memory = memory_snapshot(step) if request.memory else b""
+        return write(summary, exported, Path(request.out), flame=request.flame, memory=memory)
+
+
+def memory_snapshot(step: Callable[[], object]) -> bytes:
+    """What CUDA's allocator did during one step, with call stacks: for https://docs.pytorch.org/memory_viz."""
+    with tempfile.TemporaryDirectory(prefix="autofn-trace-") as temporary:
+        path = Path(temporary) / "memory"
+        torch.cuda.memory._record_memory_history()
+        try:
+            step()
+            torch.cuda.memory._dump_snapshot(str(path))
+        finally:
+            torch.cuda.memory._record_memory_history(enabled=None)
+        return path.read_bytes()
 
 
 def _profiler(request: Request) -> profile:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from support import commit, git
 
-from autofn.comparing.builds import BUILDS, BuildError, resolve, side
+from autofn.comparing.builds import BUILD_WHEEL, BUILDS, BuildError, asv_wheel, resolve, side
 
 SETUP = "from setuptools import setup\nsetup(name='made', version='1', packages=['made'])\n"
 
@@ -60,6 +63,23 @@ def test_a_build_that_is_there_is_not_made_again(repository):
     for _ in range(2):
         side("HEAD", repository, said=said.append)
     assert said == ["building HEAD"]
+
+
+def test_what_asv_has_built_is_not_built_again(repository):
+    revision = git(repository, "rev-parse", "HEAD")
+    kept = repository / ".asv" / "env" / "a1" / "asv-build-cache" / revision
+    kept.mkdir(parents=True)
+    wheel = [sys.executable, "-c", BUILD_WHEEL, str(kept)]
+    (repository / "made" / "__init__.py").write_text("COMMIT = 'as asv built it'\n")
+    subprocess.run(wheel, cwd=repository, check=True, capture_output=True)
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    made = {"python": python, "requirements": {"torch": metadata.version("torch").split("+")[0]}}
+    (kept.parents[1] / "asv-env-info.json").write_text(json.dumps(made))
+    assert asv_wheel(repository, revision) is None, "it is not whole yet"
+    kept.with_name(f"{revision}.timestamp").touch()
+    assert built(side("HEAD", repository)) == "COMMIT = 'as asv built it'\n"
+    (kept.parents[1] / "asv-env-info.json").write_text(json.dumps({**made, "python": "2.7"}))
+    assert asv_wheel(repository, revision) is None
 
 
 def test_a_failed_build_says_why_and_leaves_nothing_that_looks_whole(repository):

@@ -197,4 +197,7 @@ def test_a_written_run_is_what_its_summary_says(tmp_path):
     summary = files.write(TraceSummary("f", "v", "small", "float32", "cpu", steps=1, slowdown=1.5), exported, tmp_path)
     content = json.loads(gzip.decompress(trace_in(tmp_path / "f" / "v").read_bytes()))
     assert content["traceName"] == summary.trace
+    assert not (tmp_path / "f" / "v" / "memory.pickle").exists()
+    files.write(summary, exported, tmp_path, memory=b"snapshot")
+    assert (tmp_path / "f" / "v" / "memory.pickle").read_bytes() == b"snapshot"
     assert "a recorded step took 1.5 times an unrecorded one" in (tmp_path / "f" / "v" / "operators.txt").read_text()

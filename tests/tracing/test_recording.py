@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from support import ROOT, python
 from traces import FUNCTION, STEPS, events_in, files_below, linked, named, trace_in
 from typer import Typer
 from typer.testing import CliRunner
@@ -141,6 +142,21 @@ def test_a_variant_that_raises_takes_no_other_down(tmp_path, monkeypatch):
     assert not (tmp_path / FUNCTION / "python").exists()
 
 
+def test_a_memory_snapshot_is_of_one_step_and_history_is_switched_off_again(monkeypatch):
+    said = []
+    monkeypatch.setattr(torch.cuda.memory, "_record_memory_history", lambda **how: said.append(how))
+    monkeypatch.setattr(torch.cuda.memory, "_dump_snapshot", lambda path: Path(path).write_bytes(b"snapshot"))
+    assert recording.memory_snapshot(lambda: said.append("step")) == b"snapshot"
+    assert said == [{}, "step", {"enabled": None}]
+
+    def broken():
+        raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"):
+        recording.memory_snapshot(broken)
+    assert said[-1] == {"enabled": None}
+
+
 def test_a_variant_that_cannot_run_here_is_not_traced_and_has_its_reason(tmp_path):
     if torch.cuda.is_available():
         pytest.skip("this machine has a CUDA device")
@@ -170,6 +186,7 @@ def test_threads_environment_and_progress_are_as_they_should_be(tmp_path, monkey
         ({"dtype": "int64"}, LookupError),
         ({"device": "no_such"}, ValueError),
         ({"steps": 0}, ValueError),
+        ({"memory": True}, ValueError),
     ],
     ids=str,
 )
@@ -177,6 +194,43 @@ def test_a_wrong_name_or_number_is_an_error_before_anything_is_recorded(wrong, e
     with pytest.raises(error):
         autofn.trace(**wrong, out=tmp_path)
     assert not files_below(tmp_path)
+
+
+OWN = """
+import torch
+from autofn import Spec, Tolerance
+
+class Triple(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 3 * x
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return 3 * grad_output
+
+def make_inputs(n, *, dtype, device, seed=0):
+    return (torch.ones(n, dtype=dtype, device=device).requires_grad_(),)
+
+SIZES = {"tiny": {"n": 5}, "small": {"n": 50}, "large": {"n": 500}}
+TOLERANCES = {torch.float32: Tolerance(1e-6, 0, "one product")}
+SPEC = Spec("triple", lambda x: 3 * x, make_inputs, SIZES, TOLERANCES, "1", variants={"python": Triple})
+"""
+
+
+def test_functions_of_somebodys_own_are_labelled_linked_and_compared_too(tmp_path):
+    (tmp_path / "mine.py").write_text(OWN)
+    words = ("-m", "autofn", "trace", "--spec", "mine.py")
+    done = python(*words, "-v", "eager", "-v", "python", cwd=tmp_path, package=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = tmp_path / "traces" / "triple"
+    assert sorted(path.name for path in folder.iterdir()) == ["all", "eager", "python"]
+    assert linked(events_in(folder / "all"), "python", "triple") == STEPS
+    table = pd.read_csv(folder / "python" / "operators.csv")
+    assert set(table.loc[table.name == "aten::mul", "input_shapes"]) == {"[[50], []]"}
+
+    done = python(*words, "triple", "--compare", "eager", "python", cwd=tmp_path, package=ROOT)
+    assert "TripleBackward" in done.stdout, done.stderr
 
 
 def test_the_command_records_prints_the_runs_and_how_to_view_them(tmp_path):

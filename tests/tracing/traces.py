@@ -38,13 +38,13 @@ def events_in(folder):
     return json.loads(gzip.decompress(trace_in(folder).read_bytes()))["traceEvents"]
 
 
-def linked(events, variant):
+def linked(events, variant, function=FUNCTION):
     """How many arrows lead from the variant's forward to its backward."""
     spans = {
         phase: [
             (event["ts"], event["ts"] + event["dur"])
             for event in events
-            if event["name"] == f"{FUNCTION}/{variant}/{phase}" and event.get("cat") == "cpu_op"
+            if event["name"] == f"{function}/{variant}/{phase}" and event.get("cat") == "cpu_op"
         ]
         for phase in ("forward", "backward")
     }
