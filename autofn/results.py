@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -24,6 +23,12 @@ CASE = ["function", "variant", "workload", "dtype", "device"]
 CONDITIONS = [
     "machine", "commit", "version", "protocol", "threads", "device_model", "driver", "torch", "allocator", "cache"
 ]  # fmt: skip
+# Of the columns that are not text.
+TYPES = (
+    dict.fromkeys(("value", "low", "high"), "float64")
+    | dict.fromkeys(("number", "processes", "threads"), "Int64")
+    | dict.fromkeys(("samples", "detail"), "object")
+)
 
 
 class DamagedFileWarning(UserWarning):
@@ -63,13 +68,12 @@ def _columns(records: Iterable[Record]) -> Columns:
 
 
 def _table(columns: Columns, files: Sequence[str]) -> pd.DataFrame:
-    typed: dict[str, Any] = {name: pd.Series(columns[name], dtype="float64") for name in ("value", "low", "high")}
-    typed |= {name: pd.Series(pd.array(columns[name], dtype="Int64")) for name in ("number", "processes", "threads")}
-    typed["date"] = pd.to_datetime(pd.Series(columns["date"], dtype="str"), utc=True, format="ISO8601", errors="coerce")
-    found = pd.DataFrame(columns | typed, columns=list(COLUMNS))
+    typed: dict[str, pd.Series] = {name: pd.Series(values, dtype=TYPES.get(name, "str")) for name, values in columns.items()}
+    typed["date"] = pd.to_datetime(typed["date"], utc=True, format="ISO8601", errors="coerce")
+    found = pd.DataFrame(typed, columns=list(COLUMNS))
     ways = {protocol: way_of(protocol) for protocol in set(columns["protocol"])}
-    found["way"] = found["protocol"].map(ways)
-    found["file"] = files
+    found["way"] = pd.Series([ways[protocol] for protocol in columns["protocol"]], dtype="str")
+    found["file"] = pd.Series(files, dtype="str")
     return found
 
 
