@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .events import ANNOTATION, OPERATOR, PYTHON, Call, Event, nested
+from .events import ANNOTATION, OPERATOR, PYTHON, STEP, Call, Event, nested
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -17,7 +17,9 @@ SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 def flame_graph(events: Iterable[Event], name: str) -> dict[str, Any]:
     """Operators, phases and Python calls inside each other: one profile a thread, times in microseconds."""
     frames: dict[str, int] = {}
-    threads = nested(events, OPERATOR, PYTHON, ANNOTATION)
+    # A step begins inside the call that ends the one before, and would seem to end with it.
+    calls = (event for event in events if not event["name"].startswith(STEP))
+    threads = nested(calls, OPERATOR, PYTHON, ANNOTATION)
     profiles = [_profile(f"{name}, thread {tid}", calls, frames) for (_, tid), calls in threads.items()]
     return {"$schema": SCHEMA, "name": name, "shared": {"frames": list(map(_frame, frames))}, "profiles": profiles}
 

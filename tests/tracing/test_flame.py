@@ -32,7 +32,9 @@ def opened(profile, frames):
 
 def test_calls_stand_inside_each_other_and_none_outlasts_what_it_is_in():
     events = [
-        event("user_annotation", "ProfilerStep#1", 0, 100),
+        event(PYTHON, "made/profiler.py(3): step", 0, 2),
+        event("user_annotation", "ProfilerStep#1", 1, 99),
+        event("user_annotation", "## Call CompiledFxGraph ##", 4, 90),
         event(PYTHON, "made/module.py(12): forward", 10, 50),
         event("cpu_op", "aten::mul", 20, 41),
         event("cpu_op", "aten::mul", 70, 10),
@@ -41,10 +43,11 @@ def test_calls_stand_inside_each_other_and_none_outlasts_what_it_is_in():
     graph = flame_graph(events, "f/v")
     main, other = graph["profiles"]
     assert opened(main, graph["shared"]["frames"]) == [
+        ("step", 0, 2),
         ("aten::mul", 2, 40),
         ("forward", 1, 50),
         ("aten::mul", 1, 10),
-        ("ProfilerStep#1", 0, 100),
+        ("## Call CompiledFxGraph ##", 0, 90),
     ]
     assert opened(other, graph["shared"]["frames"]) == [("elsewhere", 0, 5)]
     assert {"name": "forward", "file": "made/module.py", "line": 12} in graph["shared"]["frames"]
