@@ -70,10 +70,10 @@ def test_large_numbers_and_large_distances_do_not_overflow(variant, load):
     y, grad = gradient(load("logsumexp", variant), x, torch.ones(3))
 
     torch.testing.assert_close(y, torch.tensor([3e38, -1000 + math.log(3), 1000 + math.log(2)]))
-    # Half an ulp of y is 3e-5.
+    # Half an ulp of y is 3e-5; the gradients are not made from it.
     third = 1 / 3
     torch.testing.assert_close(
-        grad, torch.tensor([[1.0, 0, 0], [third, third, third], [0.5, 0.5, 0]]), rtol=4e-5, atol=0
+        grad, torch.tensor([[1.0, 0, 0], [third, third, third], [0.5, 0.5, 0]]), rtol=1e-6, atol=0
     )
 
 

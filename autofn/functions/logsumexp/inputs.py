@@ -19,6 +19,11 @@ def widened(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
-def shift_of(y: torch.Tensor) -> torch.Tensor:
-    """What is subtracted from x, one number a row: y, or 0 where a row is fully masked, since -inf - -inf is NaN."""
-    return torch.where(y == -math.inf, 0, y).unsqueeze(-1)
+def shifted(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """exp(x - largest) in float32 at least, and the largest of each row, (..., 1); there must be one.
+
+    The largest is a constant to autograd. A fully masked row is left as it is, since -inf - -inf is NaN.
+    """
+    wide = widened(x)
+    largest = wide.detach().amax(-1, keepdim=True)
+    return torch.exp(wide - torch.where(largest == -math.inf, 0, largest)), largest
