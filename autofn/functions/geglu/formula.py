@@ -1,10 +1,13 @@
 """The two passes in PyTorch operations, and the check of the arguments: `python` runs them, `fused` compiles them."""
 
 import math
+from collections.abc import Callable
 
 import torch
 
 from autofn import require
+
+Map = Callable[[torch.Tensor], torch.Tensor]
 
 # From here on p is 0 or 1 and does not change, in float64 too.
 FAR = 40.0
@@ -31,10 +34,15 @@ def twice_u(x):
     return scale * x * (1 + 0.044715 * square), scale * (1 + 3 * 0.044715 * square)
 
 
-def proportion(x, approximate):
+def normal_cdf(x):
+    """The cumulative distribution of the normal, which keeps its digits below zero."""
+    return 0.5 * torch.special.erfc(-math.sqrt(0.5) * x)
+
+
+def proportion(x, approximate, cdf):
     """p(x) of gelu(x) = x * p(x)."""
     if approximate == "none":
-        return 0.5 * torch.special.erfc(-math.sqrt(0.5) * x)
+        return cdf(x)
     return torch.sigmoid(twice_u(x)[0])
 
 
@@ -46,16 +54,16 @@ def x_times_slope(x, approximate):
     return x * slope * torch.sigmoid(argument) * torch.sigmoid(-argument)
 
 
-def forward(gate, up, approximate):
+def forward(gate, up, approximate, cdf: Map = normal_cdf):
     wide = widened(gate)
-    return (wide.clamp(min=-FAR) * proportion(wide.clamp(-FAR, FAR), approximate) * up).to(gate.dtype)
+    return (wide.clamp(min=-FAR) * proportion(wide.clamp(-FAR, FAR), approximate, cdf) * up).to(gate.dtype)
 
 
-def backward(grad_output, gate, up, approximate, needs_up):
+def backward(grad_output, gate, up, approximate, needs_up, cdf: Map = normal_cdf):
     """grad_gate where up is given, grad_up where it is needed; None for the other."""
     grad, wide = widened(grad_output), widened(gate)
     x = wide.clamp(-FAR, FAR)
-    p = proportion(x, approximate)
+    p = proportion(x, approximate, cdf)
     grad_gate = grad_up = None
     if up is not None:
         grad_gate = (grad * up * (p + x_times_slope(x, approximate))).to(gate.dtype)

@@ -1,4 +1,10 @@
-"""The GEGLU gate with a compiled forward and a compiled backward, one kernel each."""
+"""The GEGLU gate with a compiled forward and a compiled backward, one kernel each.
+
+Inductor calls erfc a number at a time, erf a vector at a time: four times as fast. So here, as in PyTorch's own gelu,
+the exact gate has lost its digits below -5, where it is 0 to within half an ulp of 1.
+"""
+
+import math
 
 import torch
 
@@ -7,8 +13,19 @@ from autofn.refusal import refuse_double_backward
 
 from . import formula
 
-forward = graph(formula.forward)
-backward = graph(formula.backward)
+
+def normal_cdf(x):
+    return 0.5 * (1 + torch.erf(math.sqrt(0.5) * x))
+
+
+@graph
+def forward(gate, up, approximate):
+    return formula.forward(gate, up, approximate, normal_cdf)
+
+
+@graph
+def backward(grad_output, gate, up, approximate, needs_up):
+    return formula.backward(grad_output, gate, up, approximate, needs_up, normal_cdf)
 
 
 class Geglu(torch.autograd.Function):
