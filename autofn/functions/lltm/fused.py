@@ -4,10 +4,10 @@ pointwise part as one kernel each."""
 import torch
 import torch.nn.functional as F
 
-from autofn.compiled import graph
+from autofn.compiled import column_sums, graph
 from autofn.refusal import refuse_double_backward
 
-from .inputs import check, saved
+from .inputs import check, joined_gradients, saved
 
 
 @graph
@@ -33,12 +33,12 @@ def backward(grads, tensors, needed):
     grad_input_gate = grad_cell * a * i * (1 - i)
     grad_candidate = grad_cell * i * (a.clamp(max=0) + 1)
     grad_gates = torch.cat([grad_input_gate, grad_output_gate, grad_candidate], 1)
-    state = new_cell.shape[1]
+    grad_old_h, grad_input = joined_gradients(grad_gates, weights, new_cell.shape[1], needs_h, needs_input)
     return (
-        grad_gates.mm(weights[:, state:]) if needs_input else None,
+        grad_input,
         grad_gates.t().mm(torch.cat([old_h, input], 1)) if needs_weights else None,
-        grad_gates.sum(0) if needs_bias else None,
-        grad_gates.mm(weights[:, :state]) if needs_h else None,
+        column_sums(grad_gates) if needs_bias else None,
+        grad_old_h,
         grad_cell if needs_cell else None,
     )
 

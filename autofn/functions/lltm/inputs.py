@@ -27,3 +27,13 @@ def saved(ctx, input, weights, old_h):
         weights if needs_input or needs_h else None,
         old_h if needs_weights else None,
     )
+
+
+def joined_gradients(grad_gates, weights, state, needs_h, needs_input):
+    """The gradients of old_h and input, those that are needed: both come from one product, as views of it."""
+    if needs_h and needs_input:
+        return grad_gates.mm(weights).tensor_split([state], 1)
+    return (
+        grad_gates.mm(weights[:, :state]) if needs_h else None,
+        grad_gates.mm(weights[:, state:]) if needs_input else None,
+    )

@@ -7,7 +7,7 @@ second derivative asks for. Saved as a mere intermediate they would be constants
 import torch
 import torch.nn.functional as F
 
-from .inputs import check, saved
+from .inputs import check, joined_gradients, saved
 
 
 class Lltm(torch.autograd.Function):
@@ -35,12 +35,12 @@ class Lltm(torch.autograd.Function):
             grad_gates = made if grad_gates is None else grad_gates + made
         if grad_gates is None:
             return None, None, None, None, None
-        state = new_cell.shape[1]
+        grad_old_h, grad_input = joined_gradients(grad_gates, weights, new_cell.shape[1], needs_h, needs_input)
         return (
-            grad_gates.mm(weights[:, state:]) if needs_input else None,
+            grad_input,
             grad_gates.t().mm(torch.cat([old_h, input], 1)) if needs_weights else None,
             grad_gates.sum(0) if needs_bias else None,
-            grad_gates.mm(weights[:, :state]) if needs_h else None,
+            grad_old_h,
             grad_cell if needs_cell else None,
         )
 
