@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from autofn.compiled import column_sums
+
 from .inputs import along, gradient_scale, widened
 
 Options = tuple[int, int, int | None]
@@ -32,6 +34,6 @@ def backward(
         grad_x = torch.where(inside, grad_output, 0)
     if needs[1]:
         slope = clipped.round() - torch.where(inside, ratio, 0)
-        total = (grad_output * slope).sum_to_size(scale.shape) * gradient_scale(x, quant_max, channel)
+        total = column_sums(grad_output * slope, scale.shape) * gradient_scale(x, quant_max, channel)
         grad_step = total.to(step.dtype).reshape(step.shape)
     return grad_x, grad_step

@@ -2,7 +2,7 @@
 
 import torch
 
-from autofn.compiled import graph
+from autofn.compiled import column_sums, graph
 from autofn.refusal import refuse_double_backward
 
 from .inputs import check, save_moments, widened
@@ -19,7 +19,7 @@ def forward(x, weight, bias, eps):
 
 @graph
 def backward(grad_output, x, weight, mean, inverse, needs):
-    grad, dtype, features = widened(grad_output), grad_output.dtype, grad_output.shape[-1]
+    grad, dtype = widened(grad_output), grad_output.dtype
     needs_x, needs_weight, needs_bias = needs
     grad_x = grad_weight = grad_bias = None
     if x is not None:
@@ -29,9 +29,9 @@ def backward(grad_output, x, weight, mean, inverse, needs):
         along_z = (scaled * z).mean(-1, keepdim=True)
         grad_x = (inverse * (scaled - scaled.mean(-1, keepdim=True) - z * along_z)).to(dtype)
     if needs_weight:
-        grad_weight = (grad * z).sum_to_size(features).to(dtype)
+        grad_weight = column_sums(grad * z).to(dtype)
     if needs_bias:
-        grad_bias = grad.sum_to_size(features).to(dtype)
+        grad_bias = column_sums(grad).to(dtype)
     return grad_x, grad_weight, grad_bias
 
 

@@ -3,7 +3,7 @@ sum of the bias gradient."""
 
 import torch
 
-from autofn.compiled import graph
+from autofn.compiled import column_sums, graph
 from autofn.refusal import refuse_double_backward
 
 from .inputs import check, rows_of
@@ -24,7 +24,7 @@ def backward(grad_output, input, weight, needs_bias):
         grad_input = rows.mm(weight).reshape(*grad_output.shape[:-1], weight.shape[1])
     if input is not None:
         grad_weight = rows.t().mm(rows_of(input))
-    return grad_input, grad_weight, rows.sum(0) if needs_bias else None
+    return grad_input, grad_weight, column_sums(rows) if needs_bias else None
 
 
 class Linear(torch.autograd.Function):

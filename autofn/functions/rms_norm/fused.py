@@ -2,7 +2,7 @@
 
 import torch
 
-from autofn.compiled import graph
+from autofn.compiled import column_sums, graph
 from autofn.refusal import refuse_double_backward
 
 from .inputs import check, save_inverse, widened
@@ -24,7 +24,7 @@ def backward(grad_output, x, weight, inverse, needs_weight):
         mean = (scaled * wide).mean(-1, keepdim=True)
         grad_x = (inverse * (scaled - wide * inverse.square() * mean)).to(x.dtype)
     if needs_weight:
-        grad_weight = (grad * wide * inverse).sum_to_size(x.shape[-1]).to(x.dtype)
+        grad_weight = column_sums(grad * wide * inverse).to(x.dtype)
     return grad_x, grad_weight
 
 
