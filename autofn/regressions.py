@@ -103,7 +103,8 @@ def _time(row: Any) -> _Point | None:
     relative = row.variant != "eager" and not math.isnan(row.speedup)
     low, high = (row.speedup_low, row.speedup_high) if relative else (row.low, row.high)
     value = 1 / row.speedup if relative else row.value
-    if any(bound is None or math.isnan(bound) for bound in (low, high)):
+    # A clock that went backwards gives what has no logarithm.
+    if any(bound is None or not bound > 0 for bound in (value, low, high)):
         return None
     floor = 0.0 if math.isnan(row.floor) else row.floor
     return _Point(row.commit, math.log(value), math.log(high / low) / 2, floor)

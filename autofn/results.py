@@ -68,7 +68,9 @@ def _columns(records: Iterable[Record]) -> Columns:
 
 
 def _table(columns: Columns, files: Sequence[str]) -> pd.DataFrame:
-    typed: dict[str, pd.Series] = {name: pd.Series(values, dtype=TYPES.get(name, "str")) for name, values in columns.items()}
+    typed: dict[str, pd.Series] = {
+        name: pd.Series(values, dtype=TYPES.get(name, "str")) for name, values in columns.items()
+    }
     typed["date"] = pd.to_datetime(typed["date"], utc=True, format="ISO8601", errors="coerce")
     found = pd.DataFrame(typed, columns=list(COLUMNS))
     ways = {protocol: way_of(protocol) for protocol in set(columns["protocol"])}

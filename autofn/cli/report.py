@@ -13,13 +13,26 @@ from .options import Specs
 def report_command(
     out: Annotated[Path, typer.Option(help="Folder for the pages.", metavar="DIR")] = Path("reports/html"),
     root: Annotated[Path, typer.Option(help="Folder whose results are shown.", metavar="DIR")] = Path("."),
+    base: Annotated[str, typer.Option("--base", metavar="REV", help="Tell changes since this commit.")] = "",
+    head: Annotated[str, typer.Option("--head", metavar="REV", help="Until this one; by default the last.")] = "",
+    form: Annotated[str, typer.Option("--format", help="html, or to the terminal markdown or json.")] = "html",
     spec: Specs = None,
 ) -> None:
-    """Build HTML pages from all results; each is one file that opens without a network."""
-    from ..reporting import NoResultsError, report
+    """Build HTML pages from all results; each is one file that opens without a network.
 
+    With `--format markdown` or `--format json` verdicts and changes are printed instead: a comment for a pull request,
+    or the schema of docs/reports.md.
+    """
+    from ..reporting import NoResultsError, read, report
+    from ..reporting.text import FORMATS
+
+    if form not in ("html", *FORMATS):
+        raise ValueError(f"--format: must be one of html, {', '.join(FORMATS)}, got {form!r}")
     try:
-        pages = report(root, out)
+        if form != "html":
+            typer.echo(FORMATS[form](read(root, base=base, head=head)), nl=False)
+            return
+        pages = report(root, out, base=base, head=head)
     except NoResultsError as error:
         typer.echo(error, err=True)
         raise typer.Exit(3) from error

@@ -26,7 +26,12 @@ class NoResultsError(LookupError):
 
 
 def report(
-    root: str | Path = ".", out: str | Path = "reports/html", definitions: str | Path | None = None
+    root: str | Path = ".",
+    out: str | Path = "reports/html",
+    definitions: str | Path | None = None,
+    *,
+    base: str = "",
+    head: str = "",
 ) -> list[Path]:
     """Builds a page for each definition, and the front page `index.html`, from all results below `root`.
 
@@ -35,12 +40,12 @@ def report(
     index.py replaces the front page. The paths come back, the front page first; each file is complete when it appears
     under its name.
 
+    base, head: revisions between which changes are told; without them, from the first commit measured to the last.
+
     Raises NoResultsError where nothing was measured below `root`, LookupError for a definition that lacks its docstring
-    or its `page`.
+    or its `page`, and for a revision without results.
     """
-    inputs = replace(load(Path(root)), out=str(out))
-    if inputs.results.empty:
-        raise NoResultsError("\n".join([NOTHING.format(root=Path(root).resolve()), *inputs.skipped]))
+    inputs = replace(read(root, base=base, head=head), out=str(out))
     modules = {FRONT: front} | {path.stem: _load(path) for path in _files(Path(root), definitions)}
     links = [_link(stem, module) for stem, module in modules.items()]
     details = [f"{stem}.html" for stem in ("comparison", *modules) if stem in modules and stem != FRONT]
@@ -52,6 +57,16 @@ def report(
     for link, text in made.items():
         write_atomically(Path(out) / link.file, text)
     return [Path(out) / link.file for link in links]
+
+
+def read(root: str | Path = ".", *, base: str = "", head: str = "") -> Inputs:
+    """All that a report is made from. Raises NoResultsError where nothing was measured below `root`."""
+    if head and not base:
+        raise ValueError("report: a head is compared with a base, got no base")
+    inputs = load(Path(root), base, head)
+    if inputs.results.empty:
+        raise NoResultsError("\n".join([NOTHING.format(root=Path(root).resolve()), *inputs.skipped]))
+    return inputs
 
 
 def _files(root: Path, folder: str | Path | None) -> Sequence[Path]:

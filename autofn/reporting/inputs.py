@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ from typing import Any
 import pandas as pd
 
 from .. import results as stored
+from ..comparing.builds import resolve
 from ..records import ASV_RESULTS, is_ceiling
+from ..regressions import Step, steps
 from ..tracing import load_operators, load_summaries
 from .history import Commit, measured
 
@@ -25,6 +27,7 @@ class Inputs:
 
     ceilings: the rows of the frame that tell what a machine reaches: of no Function, so no section counts them.
     machines: what asv knows of a machine, by name. traces: the summaries of `autofn.tracing`; profile: their operators.
+    changes: the steps from commit to commit: since `base`, or from `base` to `head`, full hashes, where they are given.
     out: the folder of the pages, where the address of a file begins. detail: the address of the page that has a section
     for each Function; "" where it is the very page.
     """
@@ -35,6 +38,9 @@ class Inputs:
     traces: tuple[Mapping[str, Any], ...] = ()
     profile: pd.DataFrame = field(default_factory=lambda: load_operators(()))
     skipped: tuple[str, ...] = ()
+    changes: tuple[Step, ...] = ()
+    base: str = ""
+    head: str = ""
     out: str = "."
     detail: str = ""
     ceilings: pd.DataFrame = field(default_factory=lambda: stored.frame(()))
@@ -50,8 +56,12 @@ class Inputs:
         return replace(self, results=rows, traces=traces, profile=profile)
 
 
-def load(root: Path) -> Inputs:
-    """Everything below `root`. What is damaged is named in `skipped`, and the rest is there."""
+def load(root: Path, base: str = "", head: str = "") -> Inputs:
+    """Everything below `root`. What is damaged is named in `skipped`, and the rest is there.
+
+    base, head: revisions between which changes are told; head alone says nothing. Raises LookupError where one has no
+    results.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
@@ -61,7 +71,32 @@ def load(root: Path) -> Inputs:
     skipped = tuple(dict.fromkeys(str(warning.message) for warning in caught))
     of_machines = is_ceiling(found["function"])
     cases = found[~of_machines]
-    return Inputs(cases, measured(cases, root), _machines(root), traces, profile, skipped, ceilings=found[of_machines])
+    commits = measured(cases, root)
+    base, head = (_measured_hash(root, revision, commits) for revision in (base, head))
+    changes = tuple(steps(cases, _order(commits, base, head)))
+    return Inputs(
+        cases, commits, _machines(root), traces, profile, skipped, changes, base, head, ceilings=found[of_machines]
+    )
+
+
+def _measured_hash(root: Path, revision: str, commits: Sequence[Commit]) -> str:
+    """The full hash of a revision that has results; "" for none. A hash may be one that git does not know here."""
+    if not revision:
+        return ""
+    known = [commit.hash for commit in commits if len(revision) >= 7 and commit.hash.startswith(revision)]
+    found = known[0] if len(known) == 1 else resolve(root, revision)
+    if found not in {commit.hash for commit in commits}:
+        there = ", ".join(commit.short for commit in commits) or "no commit"
+        raise LookupError(f"report: {revision} ({found[:8]}) has no results here; there are results of {there}")
+    return found
+
+
+def _order(commits: Sequence[Commit], base: str, head: str) -> list[str]:
+    """Between which commits steps are looked for, the oldest first."""
+    if base and head:
+        return [base, head]
+    hashes = [commit.hash for commit in commits if commit.hash]
+    return hashes[hashes.index(base) :] if base else hashes
 
 
 def _machines(root: Path) -> dict[str, Mapping[str, Any]]:

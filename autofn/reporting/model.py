@@ -14,7 +14,7 @@ Tags = Mapping[str, str]
 
 FILTERS = ("function", "variant", "workload", "phase", "dtype", "device", "machine")
 
-Kind = Literal["text", "code", "date", "seconds", "bytes", "ratio", "number"]
+Kind = Literal["text", "code", "date", "seconds", "bytes", "ratio", "percent", "number"]
 Tone = Literal["", "good", "bad"]
 
 

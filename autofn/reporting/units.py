@@ -13,6 +13,7 @@ SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "seconds": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
     "bytes": ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
     "ratio": ((1.0, TIMES),),
+    "percent": ((0.01, "%"),),
     "number": ((1.0, ""),),
 }
 
