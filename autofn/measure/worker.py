@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -43,6 +44,7 @@ def serve(path: str, name: str, package: str) -> None:
         import torch
 
         torch.set_num_threads(1)
+        _take_nothing_from_elsewhere(package)
         registry = importlib.import_module(f"{package}.registry")
         from ..case import prepare  # noqa: F401  (imported here once, for all forks)
         from ..observe import memory  # noqa: F401
@@ -67,6 +69,15 @@ def serve(path: str, name: str, package: str) -> None:
             _fork(channel, message, Template, registry)
         elif message["do"] == "wait":
             channel.send({"status": _wait(message["pid"])})
+
+
+def _take_nothing_from_elsewhere(package: str) -> None:
+    """Where a build is on the path, an editable installation of the same package offers what the build lacks, such as
+    its extension: another commit's, and so it must not be found.
+    """
+    if PathFinder.find_spec(package) is not None:
+        theirs = f"__editable___{package}_"
+        sys.meta_path[:] = [found for found in sys.meta_path if not getattr(found, "__module__", "").startswith(theirs)]
 
 
 def _describe(registry: ModuleType, function: str) -> Message:
