@@ -9,8 +9,10 @@ and asv's benchmarks only hand over the samples.
 from __future__ import annotations
 
 import ast
+import itertools
+import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +21,8 @@ FUNCTIONS = Path(__file__).parent / "functions"
 
 # Axes and their values are only ever appended to: results of other commits are joined by them.
 VARIANTS = ("eager", "compile", "native", "python", "fused", "cpp", "triton")
+# What a Function has without a file of its own.
+DERIVED = VARIANTS[:2]
 WORKLOADS = ("tiny", "small", "large")
 DTYPES = ("float32", "bfloat16", "float64", "float16")
 DEVICES = ("cpu", "cuda")
@@ -53,6 +57,28 @@ def variants(name: str) -> list[str]:
     """The variant axis: the kinds, then the further variants that the folder holds, such as python_combined."""
     files = {path.stem for path in (FUNCTIONS / name).glob("*.py")}
     return [*VARIANTS, *sorted(stem for stem in files if stem.startswith(tuple(f"{kind}_" for kind in VARIANTS)))]
+
+
+def written(name: str) -> list[str]:
+    """Of the variant axis, what the Function's folder holds, and what every Function has."""
+    files = {path.stem for path in (FUNCTIONS / name).glob("*.py")}
+    return [variant for variant in variants(name) if variant in files or variant in DERIVED]
+
+
+def selected(patterns: Sequence[str]) -> list[str]:
+    """The Functions of which asv runs something for `--bench` with these regular expressions; all without any."""
+    return [
+        name
+        for name in names()
+        if not patterns or any(re.search(pattern, text) for text in _texts(name) for pattern in patterns)
+    ]
+
+
+def _texts(name: str) -> Iterator[str]:
+    """What asv matches against: each benchmark with its parameters."""
+    methods = [*(f"timing.{name}.{phase}_time" for phase in PHASES), *(f"memory.{name}.{metric}" for metric in MEMORY)]
+    for method, *case in itertools.product(methods, variants(name), WORKLOADS, DTYPES, DEVICES):
+        yield f"{method}({', '.join(map(repr, case))})"
 
 
 def timing() -> dict[str, type]:
@@ -126,8 +152,6 @@ def _look_up(cases: Cases, case: Sequence[str], phase: str, metric: str) -> dict
 
 def register_benchmark_types() -> None:
     """Makes asv take `<phase>_time` and `*_bytes` methods for benchmarks whose results it stores as they are."""
-    import re
-
     import asv_runner.benchmarks as types
     from asv_runner.benchmarks._base import Benchmark
 

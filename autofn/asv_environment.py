@@ -8,25 +8,36 @@ the build of their commit too.
 
 from __future__ import annotations
 
+import argparse
+import math
 import os
 import sys
 import sysconfig
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from asv import util
 from asv.console import log
+from asv.environment import EnvironmentUnavailable
 from asv.plugins.virtualenv import Virtualenv
 from packaging.requirements import Requirement
 
-from .asv_run import BUILD
+from .asv import selected
+from .asv_run import BUILD, estimate_s, profile
 
 
 class SharedEnvironment(Virtualenv):
     """A virtual environment whose `.pth` file leads to the site-packages of the environment that runs asv."""
 
     tool_name = "shared"
+
+    def __init__(self, conf: Any, python: str, requirements: dict[str, str], tagged_env_vars: Any) -> None:
+        reason = _left_out(requirements.get("torch", ""))
+        if reason:
+            raise EnvironmentUnavailable(reason)
+        super().__init__(conf, python, requirements, tagged_env_vars)
 
     def _setup(self) -> None:
         log.info(f"Creating virtualenv for {self.name}")
@@ -38,7 +49,8 @@ class SharedEnvironment(Virtualenv):
         self._install_requirements()
 
     def install_project(self, conf: Any, repo: Any, commit_hash: str) -> None:
-        """As asv does it, or where there is a build of the commit, by leading to that."""
+        """As asv does it, or where there is a build of the commit, by leading to that. First says how long it takes."""
+        _say_how_long()
         if BUILD not in os.environ:
             super().install_project(conf, repo, commit_hash)
             return
@@ -57,6 +69,33 @@ class SharedEnvironment(Virtualenv):
         if missing:
             log.info(f"Installing {' '.join(missing)} for {self.name}")
             self._run_pip(["install", "--quiet", *missing], env=dict(os.environ))
+
+
+@cache
+def _say_how_long() -> None:
+    """Once, before the first commit is built. Raises UserError, which asv tells, for a profile that there is not."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--bench", "-b", action="append", default=[])
+    functions = selected(parser.parse_known_args(sys.argv[1:])[0].bench)
+    try:
+        chosen = profile()
+    except ValueError as error:
+        raise util.UserError(str(error)) from error
+    minutes = math.ceil(estimate_s(chosen, functions) / 60)
+    log.info(
+        f"{len(functions)} Functions at profile {chosen}: about {minutes} min a commit and device on a quiet "
+        "machine, and more where kernels are compiled for the first time"
+    )
+
+
+def _left_out(torch: str) -> str:
+    """Why a version of torch is not measured, "" where it is: one that is not installed is fetched on request alone."""
+    chosen = os.environ.get("AUTOFN_TORCH", "").split()
+    if not torch or "all" in chosen or torch in chosen:
+        return ""
+    if not chosen and _satisfied(_requirement("torch", torch)):
+        return ""
+    return f"torch {torch} is left out; AUTOFN_TORCH={torch} measures it, AUTOFN_TORCH=all each of the matrix"
 
 
 def _requirement(name: str, version: str) -> str:

@@ -6,12 +6,12 @@ Every group is journalled as it ends, so an interrupted `asv run` goes on where 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .asv import DEVICES, DTYPES, PHASES, WORKLOADS
+from .asv import DEVICES, DTYPES, MEMORY, PHASES, WORKLOADS, written
 from .measure import isolated, run
 from .measure.lockstep import Effort
 from .measure.processes import START_S, Build, Processes, describing
@@ -49,6 +49,28 @@ def devices() -> tuple[str, ...]:
     if name and name not in DEVICES:
         raise ValueError(f"AUTOFN_DEVICE: must be one of {', '.join(DEVICES)}, got {name!r}")
     return (name,) if name else DEVICES
+
+
+# Seconds on a quiet machine: to start a server with the compiler, half of it as two start at a time; for an arm in each
+# of them its template and a generation; to compile once more what the cache holds. See docs/measuring.md.
+SERVER_S, ARM_S, COMPILE_S = 1.4, 0.15, 1.2
+# Until a benchmark's process has handed its case over to asv.
+HAND_OVER_S = 0.02
+
+
+def estimate_s(name: str, functions: Iterable[str], device_count: int = 1) -> float:
+    """Seconds that a commit takes at a profile, about, where the kernels have been compiled before."""
+    return sum(_estimate_s(PROFILES[name], written(function), device_count) for function in functions)
+
+
+def _estimate_s(effort: Mapping[str, Any], variants: Sequence[str], device_count: int) -> float:
+    groups = len(effort["workloads"]) * len(effort["dtypes"]) * device_count
+    compiled = sum(variant.startswith(COMPILED) for variant in variants)
+    # The baseline is two arms.
+    arms = (len(variants) + 1) * effort["servers"] * ARM_S
+    sampling = len(variants) * len(PHASES) * effort["budget_s"]
+    cases = len(variants) * groups * (len(PHASES) + len(MEMORY))
+    return effort["servers"] * SERVER_S + groups * (sampling + arms + compiled * COMPILE_S) + cases * HAND_OVER_S
 
 
 def sample(function: str, version: str) -> dict[str, Any]:

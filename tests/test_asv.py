@@ -52,6 +52,7 @@ def test_the_axes_begin_with_these_values_in_this_order():
 def test_the_axes_hold_whatever_the_registry_knows():
     assert set(registry.KINDS) == set(asv.VARIANTS)
     assert set(asv.PHASES) <= set(registry.PHASES)
+    assert registry.DERIVED == asv.DERIVED
     assert set(asv.MEMORY) <= {metric for _, metric in MEMORY_METRICS}
     assert asv.names() == list(registry.names())
     for name in registry.names():
@@ -159,6 +160,32 @@ def test_what_is_not_there_is_skipped_or_failed_with_its_reason(suite, found, ca
     for benchmark in (suite[0].forward_time, suite[1].saved_bytes):
         with pytest.raises(error, match=words):
             benchmark(found, *case)
+
+
+def test_what_asv_selects_is_known_before_it_runs(folders):
+    for name in ("ant", "anteater", "bee"):
+        write_function(folders, name, cpp_a="")
+    for patterns, names in {
+        (): ["ant", "anteater", "bee"],
+        (r"\.ant\.",): ["ant"],
+        ("ant.*float32.*cpu",): ["ant", "anteater"],
+        ("held_bytes", "nothing"): ["ant", "anteater", "bee"],
+        (r"timing\.bee.*\('cpp_a', 'tiny', 'float16', 'cuda'\)$", r"\.ant\."): ["ant", "bee"],
+        ("float128",): [],
+    }.items():
+        assert asv.selected(patterns) == names
+    assert asv.written("ant") == ["eager", "compile", "python", "cpp_a"]
+
+
+def test_more_work_is_estimated_to_take_longer(folders):
+    write_function(folders, "ant")
+    write_function(folders, "bee", cpp="")
+    ant, bee = (asv_run.estimate_s("quick", [name]) for name in ("ant", "bee"))
+    assert 1 < ant < bee < 60
+    assert asv_run.estimate_s("quick", ["ant", "bee"]) == pytest.approx(ant + bee)
+    estimates = [asv_run.estimate_s(name, ["ant"]) for name in ("glance", "quick", "standard", "full")]
+    assert estimates == sorted(estimates)
+    assert asv_run.estimate_s("quick", ["ant"], 2) > ant
 
 
 def test_an_unknown_profile_is_an_error(monkeypatch):
@@ -336,6 +363,7 @@ def history(folder):
     axes = r"\('(eager|compile|python|cpp)', 'tiny', 'float32', 'cpu'\)"
     done = run_asv(folder, "run", "ALL", "-b", rf"(forward_time|saved_bytes){axes}")
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 Functions at profile quick: about" in done.stdout
     return hashes, (first, second)
 
 
