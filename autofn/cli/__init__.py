@@ -5,6 +5,8 @@ Exit status: 0 fine, 1 a finding (a failed check, a variant that crashed), 2 mis
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 import traceback
 from typing import Annotated
@@ -27,6 +29,8 @@ from .rule import rule_command
 from .trace import trace_command
 
 INTERRUPTED = 130
+# A disk, or a user's share of it.
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 app = typer.Typer(
     name="autofn",
@@ -75,8 +79,8 @@ def main() -> None:
         if not _speaks_to_the_user(error):
             traceback.print_exc()
             sys.exit(3)
-        typer.echo(f"autofn: {error if isinstance(error, OSError) else error.args[0]}", err=True)
-        sys.exit(2)
+        typer.echo(f"autofn: {_of_the_system(error) if isinstance(error, OSError) else error.args[0]}", err=True)
+        sys.exit(3 if isinstance(error, OSError) and error.errno in FULL else 2)
     except SystemExit as ended:
         # What typer makes of Ctrl-C.
         if ended.code == INTERRUPTED:
@@ -87,5 +91,15 @@ def main() -> None:
 def _speaks_to_the_user(error: Exception) -> bool:
     """A plain LookupError or ValueError is ours, with a whole sentence; KeyError and its like are defects."""
     if isinstance(error, OSError):
-        return error.filename is not None
+        return error.filename is not None or error.errno in FULL
     return type(error) in (LookupError, ValueError) and bool(error.args)
+
+
+def _of_the_system(error: OSError) -> str:
+    """What the system refuses, and the way out."""
+    if error.errno in FULL:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}; what was measured is kept, and with more room the same command goes on"
+    if isinstance(error, PermissionError) and os.path.exists(error.filename):
+        return f"{error}; it belongs to user {os.stat(error.filename).st_uid}, this is user {os.geteuid()}"
+    return str(error)

@@ -33,9 +33,10 @@ def dev_command(
 
     from .. import registry
     from ..comparing import describe
-    from ..comparing.builds import side, top
+    from ..comparing.builds import side
     from ..comparing.develop import Loop, changed_since
     from ..measure.processes import Processes
+    from ..repository import top
 
     registry.spec(function)
     root = top(Path())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,7 +28,9 @@ def regressions_command(
     from .. import results
     from ..regressions import steps
     from ..reporting.history import measured
+    from ..repository import top
 
+    top(Path())
     frame = results.load()
     commits = [commit for commit in measured(frame, Path()) if commit.known]
     after = _after(since)
@@ -40,23 +41,30 @@ def regressions_command(
 
         write_atomically(json_file, json.dumps([asdict(step) for step in found], indent=1) + "\n")
     if len(commits) < 2:
-        typer.echo(
-            f"autofn: regressions: results of two commits are needed, there are {len(commits)}; asv run", err=True
-        )
+        typer.echo(f"autofn: regressions: results of two commits are needed, {_why_few(frame, len(commits))}", err=True)
         raise typer.Exit(3)
     _print(found, {commit.hash: commit for commit in commits})
     if any(step.worse for step in found):
         raise typer.Exit(1)
 
 
+def _why_few(frame: Any, known: int) -> str:
+    """What there is, and the way to more."""
+    from ..reporting.history import clean
+    from ..repository import missing_history
+
+    others = clean(frame["commit"]).nunique() - known
+    there = f"there are {known}" + (f", and of {others} that git does not know here" if others else "")
+    return f"{there}; {(others and missing_history(Path())) or 'asv run measures more'}"
+
+
 def _after(since: str | None) -> set[str] | None:
     """The commits of HEAD that are not of `since`. Raises LookupError where there is no such revision."""
     if since is None:
         return None
-    from ..comparing.builds import resolve
+    from ..repository import resolve, run_git
 
-    command = ["git", "rev-list", f"{resolve(Path(), since)}..HEAD"]
-    return set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+    return set(run_git(Path(), "rev-list", f"{resolve(Path(), since)}..HEAD").split())
 
 
 def _print(found: list[Step], commits: dict[str, Commit]) -> None:

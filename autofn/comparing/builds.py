@@ -15,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 from ..measure.processes import Build
+from ..repository import resolve, run_git, top
 
 BUILDS = Path(".autofn/builds")
 ASV_ENVIRONMENTS = Path(".asv/env")
@@ -72,40 +73,6 @@ def side(name: str, root: Path, *, threads: int = 1, said: Callable[[str], None]
         said(f"unpacking asv's build of {name}" if wheel else f"building {name}")
         _build(root, copy, folder, wheel)
     return Side(name, commit, Build(threads=threads, environment=environment(root, folder)), folder)
-
-
-def top(folder: Path) -> Path:
-    """The folder of the repository that `folder` lies in. Raises LookupError where it lies in none."""
-    return Path(run_git(folder, "rev-parse", "--show-toplevel"))
-
-
-def resolve(root: Path, revision: str) -> str:
-    """The full hash of a revision. Raises LookupError where there is none, or no repository."""
-    try:
-        return run_git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    except LookupError:
-        raise
-    except subprocess.CalledProcessError as error:
-        shallow = run_git(root, "rev-parse", "--is-shallow-repository") == "true"
-        hint = (
-            "this clone is shallow, git fetch --unshallow gets the rest" if shallow else "git log shows what there is"
-        )
-        raise LookupError(f"there is no revision {revision!r} here; {hint}") from error
-
-
-def run_git(root: Path, *words: str) -> str:
-    """What git says. Raises LookupError without git or outside a repository, CalledProcessError for its own errors."""
-    command = ["git", "-C", str(root), *words]
-    try:
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    except FileNotFoundError as error:
-        raise LookupError("git is not on the PATH; install it, or name a Python by its path") from error
-    except subprocess.CalledProcessError as error:
-        if "not a git repository" in error.stderr:
-            raise LookupError(
-                f"{root.resolve()} is not in a git repository; change into one, or name a Python by its path"
-            ) from error
-        raise
 
 
 def tree_files(root: Path) -> list[Path]:

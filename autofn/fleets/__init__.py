@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import platform
 import shutil
@@ -52,9 +53,9 @@ def fleet(
     refused.
     """
     from ..asv import DEVICES, names
-    from ..asv_run import PROFILES
-    from ..comparing.builds import top
+    from ..asv_run import PROFILES, estimate_s
     from ..registry import unknown
+    from ..repository import top
     from .cells import commits, machine, matrix
     from .engine import Local, Slurm, require
     from .run import THERE, Fleet, Outcome
@@ -82,7 +83,10 @@ def fleet(
             copy_of_what_measures(root), lambda cell: _cache(root, cell, engine), said,
         )  # fmt: skip
         working.outcomes += [Outcome(cell, THERE) for cell in there]
-        working.run([cell for cell in cells if cell not in there], progress)
+        missing = [cell for cell in cells if cell not in there]
+        minutes_each = math.ceil(estimate_s(profile, suite.functions or names()) / 60)
+        said(f"{len(missing)} jobs of about {minutes_each} min each, {len(there)} were there")
+        working.run(missing, progress)
     return working.outcomes
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import subprocess
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -52,10 +53,11 @@ class Ended:
 
 
 class Engine(Protocol):
-    """name: as on the command line. at_once: how many cells it takes."""
+    """name: as on the command line. at_once: how many cells it takes. look_s: seconds between two looks, at most."""
 
     name: str
     at_once: int
+    look_s: float
 
     def submit(self, machine: Machine, orders: Sequence[Order]) -> list[str]:
         """Their jobs' ids. Raises EngineError where they are refused."""
@@ -91,6 +93,7 @@ class Local:
     minutes: int
     name: str = "local"
     at_once: int = 1
+    look_s: float = 1.0
     _jobs: dict[str, Job[Any]] = field(default_factory=dict)
 
     def submit(self, machine: Machine, orders: Sequence[Order]) -> list[str]:
@@ -98,20 +101,28 @@ class Local:
 
         submitted = []
         for order in orders:
-            executor = LocalExecutor(self.root / LOGS / "%j")
+            # The id is a process's, which comes again; the folder does not.
+            token = uuid.uuid4().hex[:12]
+            executor = LocalExecutor(self.root / LOGS / token)
             # Only those GPUs that it asks for are visible to a job.
             gpus = int(order.device == "cuda")
             executor.update_parameters(timeout_min=self.minutes, gpus_per_node=gpus, stderr_to_stdout=True)
             with _marked(order.folder):
                 job = executor.submit(measure, order)
-            self._jobs[job.job_id] = job
-            submitted.append(job.job_id)
+            name = f"{token}/{job.job_id}"
+            self._jobs[name] = job
+            submitted.append(name)
         return submitted
 
     def adopt(self, job: str, order: Order) -> bool:
-        # Nobody has waited for it: what it has measured is in its journal.
+        from submitit import LocalJob
+
         end_processes(order.folder)
-        return False
+        token, _, number = job.partition("/")
+        found: Job[Any] = LocalJob(self.root / LOGS / token, number)
+        self._jobs[job] = found
+        # Nobody has waited for one without a result: what it has measured is in its journal.
+        return found.paths.result_pickle.exists()
 
     def ended(self, jobs: Mapping[str, Order]) -> dict[str, Ended]:
         found = {}
@@ -136,7 +147,9 @@ class Slurm:
     minutes: int
     nodes: int = 32
     name: str = "slurm"
+    # Its arrays have 1001 jobs at most, unless somebody has raised MaxArraySize.
     at_once: int = 1000
+    look_s: float = 30.0
     _gone: dict[str, int] = field(default_factory=dict)
 
     def submit(self, machine: Machine, orders: Sequence[Order]) -> list[str]:

@@ -13,7 +13,6 @@ from pathlib import Path
 from .. import asv
 from ..asv_run import PROFILES
 from ..records import FAILED, RUNS, Record, to_line, write_atomically
-from ..registry import DERIVED
 from .cells import Cell, Suite
 
 
@@ -36,9 +35,7 @@ def rows(cell: Cell, suite: Suite, reason: str, date: str) -> Iterator[Record]:
     """The times that the working tree's suites would have taken; which variants the commit has nobody knows."""
     effort = PROFILES[suite.profile]
     for function in suite.functions or asv.names():
-        files = {file.stem for file in (asv.FUNCTIONS / function).glob("*.py")}
-        variants = [name for name in asv.variants(function) if name in files or name in DERIVED]
-        axes = itertools.product(variants, effort["workloads"], effort["dtypes"], asv.PHASES)
+        axes = itertools.product(asv.written(function), effort["workloads"], effort["dtypes"], asv.PHASES)
         for variant, workload, dtype, phase in axes:
             yield Record(
                 function, variant, workload, dtype, cell.device, phase, "time_s", "s", status=FAILED, reason=reason,

@@ -90,8 +90,10 @@ def _configure(order: Order) -> None:
 
 
 def _run(order: Order) -> str:
-    """Why there are no results, "" where there are."""
+    """Why there are no results, "" where there are: also those of a job before, which died later."""
     folder = Path(order.folder)
+    if _has_results(folder):
+        return ""
     command = [sys.executable, "-m", "asv", "run", "--machine", order.machine, "--show-stderr", "--no-pull"]
     command += ["--bench", selection(order.profile, order.device, order.functions), "HASHFILE:commit"]
     with (folder / LOG).open("w") as log:
@@ -100,9 +102,18 @@ def _run(order: Order) -> str:
             stderr=subprocess.STDOUT,
         )  # fmt: skip
         status = process.wait()
-    if any(path.name != "machine.json" for path in (folder / ASV_RESULTS).glob("*/*.json")):
+    if _has_results(folder):
         return ""
     return f"asv ended with status {status} and without results: {last_lines(folder / LOG)}"
+
+
+def _has_results(folder: Path) -> bool:
+    """Whether asv has saved what it measured, which it does in the end, and a kill has not cut it short."""
+    for path in (folder / ASV_RESULTS).glob("*/*.json"):
+        if path.name != "machine.json":
+            with suppress(ValueError):
+                return bool(json.loads(path.read_text()))
+    return False
 
 
 def _environment(order: Order) -> dict[str, str]:

@@ -1,8 +1,9 @@
 """A job's results into those of the repository: nothing is lost, and nothing counts twice.
 
-asv keeps one file a machine, commit and environment. Cases that it lacks are filled in. A case that it has already, in
-a measurement of its own, is kept too, in a file of `.asv/again`: asv would let the last one it reads stand for both,
-while `results.load` gives each as rows of their own. To merge the same files twice changes nothing.
+Each machine has journals of its own: else each would have to be read to add the next. asv keeps one file a machine,
+commit and environment. Cases that it lacks are filled in. A case that it has already, in a measurement of its own, is
+kept too, in a file of `.asv/again`: asv would let the last one it reads stand for both, while `results.load` gives each
+as rows of their own. To merge the same files twice changes nothing.
 """
 
 from __future__ import annotations
@@ -33,10 +34,14 @@ class Merged:
     repeated: int
 
 
-def merge(job: Path, root: Path) -> Merged:
-    """Merges results and journals of a job's folder into those below `root`. Raises OSError where a disk is full."""
+def merge(job: Path, root: Path, machine: str) -> Merged:
+    """Merges results and journals of a job's folder, which ran on that machine, into those below `root`.
+
+    Raises OSError where a disk is full; what is there stays whole, and so does the job's folder.
+    """
     for path in sorted((job / ASV_JOURNAL).glob("*/*/*.jsonl")):
-        _append_lines(path, root / ASV_JOURNAL / path.relative_to(job / ASV_JOURNAL))
+        target = root / ASV_JOURNAL / path.relative_to(job / ASV_JOURNAL)
+        _append_lines(path, target.with_name(f"{path.stem}.{machine}.jsonl"))
     _merge_benchmarks(job / ASV_RESULTS / BENCHMARKS_FILE, root / ASV_RESULTS / BENCHMARKS_FILE)
     values = repeated = 0
     for path in sorted((job / ASV_RESULTS).glob("*/*.json")):

@@ -26,8 +26,9 @@ from .merging import Merged, merge
 CELLS = Path(".autofn/fleet/cells")
 # How often a cell is tried: a job that dies is started once more.
 TRIES = 2
-# Between two looks at the jobs, a twentieth of the time since one ended, in these bounds: schedulers dislike questions.
-LOOK_S = (0.5, 30.0)
+# Between two looks at the jobs, a twentieth of the time since the start, but so many seconds at least: short runs are
+# told soon, and a scheduler is not asked more often than need be.
+LOOK_SHARE, LOOK_S = 0.05, 0.5
 MEASURED, FAILED, THERE = "measured", "failed", "was there"
 
 
@@ -60,7 +61,7 @@ class Fleet:
     def run(self, cells: Sequence[Cell], progress: Progress = lambda done, total, label: None) -> list[Outcome]:
         """Measures all cells. Raises EngineError where the engine refuses jobs; those that run are left to it."""
         waiting = deque(self._adopted(cells))
-        ended = time.monotonic()
+        begin = time.monotonic()
         try:
             while waiting or self.running:
                 if waiting and len(self.running) < self.engine.at_once:
@@ -69,10 +70,9 @@ class Fleet:
                 progress(len(cells) - len(waiting) - len(self.running), len(cells), label)
                 before = len(self.running)
                 waiting.extend(self._collect())
-                if len(self.running) < before:
-                    ended = time.monotonic()
-                elif self.running:
-                    time.sleep(min(max((time.monotonic() - ended) / 20, LOOK_S[0]), LOOK_S[1]))
+                if self.running and len(self.running) == before:
+                    share = LOOK_SHARE * (time.monotonic() - begin)
+                    time.sleep(min(max(share, LOOK_S), self.engine.look_s))
         except BaseException:
             if self.running:
                 self.said(self.engine.leave({job: self._order(cell, "") for job, cell in self.running.items()}))
@@ -129,13 +129,14 @@ class Fleet:
 
     def _take(self, cell: Cell) -> None:
         folder = self._folder(cell)
-        tries, merged = len(tried.read(folder)), merge(folder, self.root)
+        tries, merged = len(tried.read(folder)), merge(folder, self.root, cell.machine.name)
+        shutil.rmtree(folder)
         if merged.values:
             failures.forget(self.root, cell, self.suite)
-            shutil.rmtree(folder)
             self.outcomes.append(Outcome(cell, MEASURED, "", tries, merged))
         else:
-            self._fail(cell, f"nothing could be measured on {cell.device}: no such device there, or no such Function")
+            reason = f"nothing could be measured on {cell.device}: there is no such device, or none of the Functions"
+            self._fail(cell, reason, tries)
 
     def _again(self, cell: Cell, ended: Ended) -> bool:
         """Notes the attempt as failed. Whether there is another one."""
@@ -146,12 +147,11 @@ class Fleet:
         if len(before) + 1 < TRIES:
             return True
         reasons = dict.fromkeys(attempt.reason for attempt in tried.read(self._folder(cell)))
-        self._fail(cell, f"tried {TRIES} times: {'; then '.join(reasons)}")
+        self._fail(cell, f"tried {TRIES} times: {'; then '.join(reasons)}", TRIES)
         return False
 
-    def _fail(self, cell: Cell, reason: str) -> None:
+    def _fail(self, cell: Cell, reason: str, tries: int = 0) -> None:
         """A row with its reason. What its jobs measured stays, for a fleet that tries it anew."""
-        tries = len(tried.read(self._folder(cell)))
         failures.write(self.root, cell, self.suite, reason)
         (self._folder(cell) / tried.FILE).unlink(missing_ok=True)
         self.outcomes.append(Outcome(cell, FAILED, reason, tries))

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from support import commit, git
 
-from autofn.comparing.builds import BUILD_WHEEL, BUILDS, BuildError, asv_wheel, resolve, side
+from autofn.comparing.builds import BUILD_WHEEL, BUILDS, BuildError, asv_wheel, side
+from autofn.repository import resolve
 
 SETUP = "from setuptools import setup\nsetup(name='made', version='1', packages=['made'])\n"
 

@@ -49,7 +49,7 @@ def fleet(tmp_path):
         (folder.parent / "benchmarks.json").write_text(json.dumps({"version": 2, **{name: {} for name in benchmarks}}))
         if journal:
             Journal(tmp_path / "job" / ASV_JOURNAL / "e" / COMMIT / "ant.quick.jsonl").append(journal)
-        return merge(tmp_path / "job", run.root)
+        return merge(tmp_path / "job", run.root, machine)
 
     def rows():
         found = results.load(run.root)
@@ -99,7 +99,7 @@ def test_the_same_results_merged_again_change_nothing(fleet, values):
     fleet({NAME: packed([1.0, NAN, 2.0, NAN])})
     fleet({NAME: packed(values, started=2)})
     files = {path: path.read_text() for path in fleet.root.rglob("*.json*")}
-    merge(fleet.job, fleet.root)
+    merge(fleet.job, fleet.root, "epyc")
     assert {path: path.read_text() for path in fleet.root.rglob("*.json*")} == files
 
 
