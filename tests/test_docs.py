@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import pytest
+import typer
 from support import ROOT
 
-from autofn import registry
+from autofn import cli, registry
 
 README = (ROOT / "README.md").read_text()
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -28,3 +30,28 @@ def test_the_readme_explains_every_kind_of_variant():
 def test_every_link_to_a_file_of_the_repository_leads_somewhere(document):
     links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", document.read_text())
     assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+EXAMPLES = [*DOCUMENTS, *sorted((ROOT / "docs").glob("*.yml"))]
+
+
+def commands(text):
+    """The words of each `autofn` command of a document."""
+    begin = r"^\s*(?:\$ |run: |- run: )?(?:AUTOFN_\w+=\S+ )?"
+    for line in re.findall(rf"{begin}autofn ([a-z].*)", text.replace("\\\n", ""), re.MULTILINE):
+        yield shlex.split(line, comments=True)
+
+
+@pytest.mark.parametrize("document", EXAMPLES, ids=lambda path: path.name)
+def test_every_command_of_a_document_is_one_that_the_command_line_takes(document):
+    known = typer.main.get_command(cli.app).commands
+    for name, *words in commands(document.read_text()):
+        assert name in known, f"{document.name}: autofn {name}"
+        options = {option for parameter in known[name].params for option in parameter.opts + parameter.secondary_opts}
+        asked = [word.partition("=")[0] for word in words if word.startswith("-") and word != "-"]
+        assert [option for option in asked if option not in {*options, "--help"}] == [], f"autofn {name} {words}"
+
+
+def test_the_workflow_for_pull_requests_checks_and_compares():
+    asked = {name for name, *_ in commands((ROOT / "docs" / "pull-request.yml").read_text())}
+    assert asked == {"check", "compare"}
