@@ -123,7 +123,14 @@ class Text:
     tone: Tone = ""
 
 
-Block = Table | Plot | Text
+@dataclass(frozen=True)
+class Formula:
+    """An assignment in Python, drawn as mathematics."""
+
+    text: str
+
+
+Block = Table | Plot | Text | Formula
 
 
 @dataclass(frozen=True)

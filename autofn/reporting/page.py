@@ -15,6 +15,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from ..records import OK
+from .formula import mathml
 from .model import FILTERS, Block, Cell, Column, Page, Plot, Section, Table, Tags
 from .units import interval, quantity
 
@@ -137,7 +138,7 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     environment.globals |= {"show": show, "runs": runs, "id": id}
-    environment.filters["prose"] = prose
+    environment.filters |= {"prose": prose, "mathml": mathml}
     return environment.get_template("page.html")
 
 

@@ -10,6 +10,7 @@ from autofn.reporting.inputs import Inputs
 from autofn.reporting.model import Page
 from autofn.reporting.sections import (
     breakeven,
+    capabilities,
     checks,
     commits,
     functions,
@@ -24,7 +25,7 @@ from autofn.reporting.sections import (
     variants,
 )  # fmt: skip
 
-PARTS = (variants, times, breakeven, checks, memory, ledger, profile)
+PARTS = (variants, times, breakeven, capabilities, checks, memory, ledger, profile)
 
 
 def page(inputs: Inputs) -> Page:

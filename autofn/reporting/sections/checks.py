@@ -19,7 +19,7 @@ WARNING = "warning"
 
 def section(inputs: Inputs) -> Section:
     """How many rules each variant keeps, then the findings; every rule, and what could not be checked, is folded."""
-    found = _found(inputs.results)
+    found = found_of(inputs.results)
     if found.empty:
         return Section("Checks", "checks")
     function = found["function"].iloc[0]
@@ -39,7 +39,7 @@ def verdicts(inputs: Inputs) -> dict[tuple[str, str], Cell]:
     """{(variant, device): how many checks of one Function passed, linked to the reasons}."""
     return {
         (str(variant), str(device)): _verdict(rows, inputs.detail)
-        for (variant, device), rows in _found(inputs.results).groupby(["variant", "device"])
+        for (variant, device), rows in found_of(inputs.results).groupby(["variant", "device"])
     }
 
 
@@ -48,7 +48,8 @@ def badge(cell: Cell) -> Badge:
     return Badge(str(cell.value or cell.status), cell.tone, cell.link)
 
 
-def _found(results: pd.DataFrame) -> pd.DataFrame:
+def found_of(results: pd.DataFrame) -> pd.DataFrame:
+    """The newest result of each check, in the order of the tables."""
     return order.sort(speedup.newest(results[(results["phase"] == "check") | (results["source"] == "check")]))
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ... import registry
+from .. import formula
 from ..inputs import Inputs
-from ..model import Section, Text, anchor
+from ..model import Block, Formula, Section, Text, anchor
 
 Part = Callable[[Inputs], Section]
 
@@ -30,9 +31,10 @@ def sections(
     )
 
 
-def _about(name: str, about: Callable[[str], str]) -> list[Text]:
+def _about(name: str, about: Callable[[str], str]) -> list[Block]:
     if name not in registry.every_name():
         return [Text(f"There is no Function {name!r} in this installation: its results are shown, its formula is not.")]
     without = registry.spec(name).without
     absent = [Text(f"No variant {variant!r}: {reason}") for variant, reason in without.items()]
-    return [Text(about(name), preformatted=True), *absent]
+    formulas = map(Formula, formula.of_docstring(about(name)))
+    return [*formulas, Text(about(name), preformatted=True), *absent]

@@ -1,0 +1,125 @@
+"""What the report says of one Function beside its times: formula, capabilities, error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sample_results as sample
+
+from autofn import registry, results
+from autofn.checks.pages import page
+from autofn.records import Record
+from autofn.reporting import formula
+from autofn.reporting.inputs import Inputs
+from autofn.reporting.model import Cell, Section, Table
+from autofn.reporting.sections import capabilities, variants
+
+record = sample.record
+
+
+def rows_of(section: Section) -> list[dict[str, Cell]]:
+    (table,) = section.blocks
+    assert isinstance(table, Table)
+    return [dict(zip([column.title for column in table.columns], row.cells, strict=True)) for row in table.rows]
+
+
+# Formulas
+
+
+@pytest.mark.parametrize(
+    ("text", "drawn"),
+    [
+        ("y = a - (b - c)", "<mi>a</mi><mo>−</mo><mrow><mo>(</mo><mi>b</mi><mo>−</mo><mi>c</mi><mo>)</mo></mrow>"),  # noqa: RUF001
+        ("y = (a - b) - c", "<mi>a</mi><mo>−</mo><mi>b</mi><mo>−</mo><mi>c</mi>"),  # noqa: RUF001
+        ("y = (a + b) * c", "<mrow><mo>(</mo><mi>a</mi><mo>+</mo><mi>b</mi><mo>)</mo></mrow><mo>⋅</mo><mi>c</mi>"),
+        ("y = x / sqrt(z)", "<mfrac><mrow><mi>x</mi></mrow><mrow><msqrt><mi>z</mi></msqrt></mrow></mfrac>"),
+        ("y = x**2", "<msup><mrow><mi>x</mi></mrow><mrow><mn>2</mn></mrow></msup>"),
+        ("grad_x = abs(x)", "<msub><mi>grad</mi><mtext>x</mtext></msub><mo>=</mo>"),
+        ("y = h[t - 1]", "<msub><mrow><mi>h</mi></mrow><mrow><mi>t</mi><mo>−</mo><mn>1</mn></mrow></msub>"),  # noqa: RUF001
+        (
+            "y = g where 0 < x <= 1, else 0",
+            "<mtext>where </mtext><mn>0</mn><mo>&lt;</mo><mi>x</mi><mo>≤</mo><mn>1</mn>",
+        ),
+    ],
+)
+def test_a_formula_in_python_is_drawn_as_mathematics(text: str, drawn: str) -> None:
+    assert drawn in formula.mathml(text)
+    assert formula.mathml(text).startswith('<math display="block">')
+
+
+@pytest.mark.parametrize("text", ["the sum of <b>rows</b>", "y = [n for n in x]", "y = x if", "y = f(x, key=<i>)"])
+def test_what_is_no_formula_stays_escaped_code(text: str) -> None:
+    drawn = formula.mathml(text)
+    assert drawn.startswith("<code>")
+    assert "<b>" not in drawn
+    assert "<i>" not in drawn
+
+
+def test_forward_and_gradients_are_found_in_a_docstring() -> None:
+    text = "Half, `y = x / 2`.\n\nThe vjp is\n    grad_x = grad_output / 2\n    grad_w = the sum\nSaved: no = 0."
+    assert formula.of_docstring(text) == ["y = x / 2", "grad_x = grad_output / 2"]
+
+
+def test_most_shipped_functions_have_a_formula_that_is_drawn() -> None:
+    drawn = [name for name in registry.names() if formula.of_docstring(registry.documentation(name))]
+    assert len(drawn) > 0.9 * len(registry.names())
+
+
+# Capabilities
+
+
+def checked(metric: str, **more: Any) -> Record:
+    return record(**{"variant": "cpp", "phase": "check", "source": "check", "metric": metric, "value": None} | more)
+
+
+def test_a_capability_is_the_worst_of_its_rules_over_dtypes() -> None:
+    info = {"findings": [{"message": "no vmap rule", "severity": "info", "rule": "vmap"}]}
+    (row,) = rows_of(
+        capabilities.section(
+            Inputs(
+                results.frame(
+                    [
+                        checked("double-backward"),
+                        checked("vmap"),
+                        checked("vmap", dtype="float64", reason="no vmap rule", detail=info),
+                        checked("jvp", status="n/a", reason="there is no forward mode"),
+                        checked("opcheck"),
+                        checked("opcheck-dispatch", status="failed", reason="fake kernel is wrong"),
+                    ]
+                )
+            )
+        )
+    )
+    assert (row["Second derivative"].value, row["Second derivative"].tone) == ("yes", "good")
+    assert (row["vmap"].status, row["vmap"].reason) == ("no", "no vmap rule")
+    assert (row["Forward mode"].status, row["Forward mode"].reason) == ("n/a", "there is no forward mode")
+    assert (row["opcheck"].status, row["opcheck"].reason, row["opcheck"].tone) == (
+        "wrong",
+        "fake kernel is wrong",
+        "bad",
+    )
+    assert row["autocast"].reason == "not checked"
+
+
+def test_every_rule_behind_a_capability_exists() -> None:
+    for rule in {rule for rules in capabilities.CAPABILITIES.values() for rule in rules}:
+        assert rule in page(rule)
+
+
+# Error
+
+
+def test_the_error_of_a_training_step_is_that_of_its_gradients_and_of_inference_that_of_its_outputs() -> None:
+    error = {"metric": "error", "unit": "1", "low": None, "high": None}
+    rows = [record(phase=phase) for phase in ("forward", "backward", "forward_backward", "inference")]
+    rows += [record(phase="forward", value=1e-7, **error), record(phase="backward", value=3e-7, **error)]
+    found = {
+        str(row["Phase"].value): row["Error"].value for row in rows_of(variants.section(Inputs(results.frame(rows))))
+    }
+    assert found == {"forward": 1e-7, "inference": 1e-7, "backward": 3e-7, "forward_backward": 3e-7}
+
+
+def test_an_error_that_was_not_measured_says_so() -> None:
+    (row,) = rows_of(variants.section(Inputs(results.frame([record()]))))
+    assert (row["Error"].value, row["Error"].reason) == (None, "not measured")
