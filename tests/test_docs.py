@@ -12,7 +12,7 @@ from support import ROOT
 from autofn import cli, registry
 
 README = (ROOT / "README.md").read_text()
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "design").glob("*.md")])
 
 
 def test_the_readme_lists_every_function_once_in_order():
