@@ -16,6 +16,9 @@ Event = dict[str, Any]
 PROFILED = "profiled"
 OPERATOR, PYTHON, ANNOTATION = "cpu_op", "python_function", "user_annotation"
 STEP = "ProfilerStep#"
+STACK = "Call stack"
+# The innermost frame comes first; `recording` has a function of this name, which calls both phases.
+CALLED_STEP = re.compile(r"(: forward_and_backward;).*")
 
 
 def readable(events: Iterable[Event], function: str) -> list[Event]:
@@ -37,6 +40,26 @@ def of_last_steps(events: Iterable[Event], steps: int) -> list[Event]:
         return events
     begin, end = kept[0]["ts"], kept[-1]["ts"] + kept[-1]["dur"]
     return [event for event in events if begin <= event.get("ts", begin) <= end]
+
+
+def trimmed(events: Iterable[Event]) -> list[Event]:
+    """The events without half of their bytes: ids that nothing refers to, the call stacks of Python calls, which stand
+    inside each other anyway, and in those of operators what called the step.
+    """
+    events = list(events)
+    # Kernels name the operator that launched them.
+    on_device = any(event.get("cat") == "kernel" for event in events)
+    ids = {"Ev Idx"} if on_device else {"Ev Idx", "External id"}
+    return [{**event, "args": _trimmed(event, ids)} if "args" in event else event for event in events]
+
+
+def _trimmed(event: Event, ids: set[str]) -> dict[str, Any]:
+    kept = {name: value for name, value in event["args"].items() if name not in ids}
+    if event.get("cat") == PYTHON:
+        kept.pop(STACK, None)
+    elif STACK in kept:
+        kept[STACK] = CALLED_STEP.sub(r"\1", kept[STACK])
+    return kept
 
 
 def _category(event: Event, prefix: str) -> str:

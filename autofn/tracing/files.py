@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..records import OK
-from .events import PROFILED, of_last_steps, readable
+from .events import PROFILED, of_last_steps, readable, trimmed
 from .flame import flame_graph
 from .operators import COLUMNS, kernels, operators
 
@@ -77,7 +77,7 @@ def write(
     """
     content = json.loads(without_machine_paths(exported.read_text()))
     events = of_last_steps(content["traceEvents"], summary.steps)
-    events = content["traceEvents"] = readable(events, summary.function)
+    events = content["traceEvents"] = readable(trimmed(events), summary.function)
     # TensorBoard takes what stands before the digits for the worker's name, and every such file for one more span.
     name = content["traceName"] = f"{summary.variant}.{time.time_ns()}.pt.trace.json.gz"
     found = kernels(events, summary.function, summary.device)
@@ -87,7 +87,7 @@ def write(
     summary = replace(summary, kernels=named, trace=name, folder=str(folder))
     kept = {key: value for key, value in asdict(summary).items() if key not in ("status", "reason", "folder")}
     files = {
-        name: gzip.compress(json.dumps(content, separators=(",", ":")).encode(), 6),
+        name: gzip.compress(json.dumps(content, separators=(",", ":")).encode(), 9),
         "operators.csv": _as_csv(rows).encode(),
         "operators.txt": _as_text(rows, summary).encode(),
         "summary.json": f"{json.dumps(kept, indent=1)}\n".encode(),

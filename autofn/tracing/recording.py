@@ -156,7 +156,7 @@ def _recorded(request: Request, key: Key, cases: Sequence[Case]) -> TraceSummary
     step = _Step(cases)
     for _ in range(WARM_UP):
         step()
-    untraced_s = min(step() for _ in range(request.steps))
+    untraced_s = min(step() for _ in range(SETTLING + request.steps))
     with _profiler(request) as profiler:
         traced_s = []
         for _ in range(1 + SETTLING + request.steps):

@@ -9,7 +9,7 @@ import pytest
 from traces import event, trace_in
 
 from autofn.tracing import TraceSummary, files
-from autofn.tracing.events import PYTHON, innermost, nested, of_last_steps, readable
+from autofn.tracing.events import PYTHON, innermost, nested, of_last_steps, readable, trimmed
 from autofn.tracing.operators import kernels, operators
 
 
@@ -182,6 +182,21 @@ def test_the_last_steps_are_kept_without_what_called_them():
     ]
     kept = [found["name"] for found in of_last_steps(events, 2)]
     assert kept == ["ProfilerStep#2", "ProfilerStep#3", "in 2", "in 3", "process_name"]
+
+
+def test_what_repeats_itself_is_trimmed():
+    stack = "aten.py(1): mul;autofn/case.py(35): forward;recording.py(9): forward_and_backward;main.py(1): main;"
+    operator, call = trimmed(
+        [
+            event(
+                "cpu_op", "aten::mul", 0, 1, **{"Call stack": stack, "Ev Idx": 7, "External id": 8, "Input Dims": [[3]]}
+            ),
+            event(PYTHON, "main", 0, 2, **{"Call stack": stack, "Python id": 1}),
+        ]
+    )
+    kept = "aten.py(1): mul;autofn/case.py(35): forward;recording.py(9): forward_and_backward;"
+    assert operator["args"] == {"Call stack": kept, "Input Dims": 3}
+    assert call["args"] == {"Python id": 1}
 
 
 def test_the_innermost_call_at_a_moment_is_found():

@@ -84,6 +84,11 @@ def test_an_arrow_leads_from_each_forward_to_its_backward(folders):
             assert linked(events_in(folder), variant) >= STEPS, f"{variant} in {name}"
 
 
+def test_traces_of_three_steps_are_small(folders):
+    for name, folder in folders.items():
+        assert trace_in(folder).stat().st_size < (350 if name == "all" else 100) * 1024
+
+
 def test_a_trace_names_no_folder_of_this_machine(folders):
     root = str(Path(autofn.__file__).parent.parent)
     for folder in folders.values():
