@@ -186,17 +186,21 @@ def test_the_last_steps_are_kept_without_what_called_them():
 
 def test_what_repeats_itself_is_trimmed():
     stack = "aten.py(1): mul;autofn/case.py(35): forward;recording.py(9): forward_and_backward;main.py(1): main;"
+    ids = {"Ev Idx": 7, "External id": 8}
     operator, call = trimmed(
         [
-            event(
-                "cpu_op", "aten::mul", 0, 1, **{"Call stack": stack, "Ev Idx": 7, "External id": 8, "Input Dims": [[3]]}
-            ),
+            event("cpu_op", "aten::mul", 0, 1, **{"Call stack": stack, "Input Dims": [[3]]}, **ids),
             event(PYTHON, "main", 0, 2, **{"Call stack": stack, "Python id": 1}),
         ]
     )
     kept = "aten.py(1): mul;autofn/case.py(35): forward;recording.py(9): forward_and_backward;"
-    assert operator["args"] == {"Call stack": kept, "Input Dims": 3}
+    assert operator["args"] == {"Call stack": kept, "Input Dims": [[3]]}
     assert call["args"] == {"Python id": 1}
+
+
+def test_ids_that_kernels_refer_to_are_kept():
+    (operator, *_) = [found for found in trimmed(cuda_events()) if found["name"] == "aten::mul"]
+    assert operator["args"]["External id"] == 1
 
 
 def test_the_innermost_call_at_a_moment_is_found():
