@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import documents
 import pytest
 import torch
 
@@ -18,13 +19,6 @@ RULES = {rule.id: rule for rule in rules()}
 TIMING = {name for name in RULES if name.startswith("timing-")}
 CUDA = {name for name in RULES if name.startswith("cuda-")}
 PAGES = sorted(set(RULES) - TIMING)
-
-
-def block(name, kind):
-    """The code of a page: ```python wrong or ```python right."""
-    found = re.findall(rf"^```python {kind}\n(.*?)^```$", pages.page(name), re.MULTILINE | re.DOTALL)
-    assert len(found) == 1, f"{name} must have one block of {kind} code"
-    return found[0]
 
 
 def subject_of(code, path):
@@ -57,14 +51,14 @@ def test_every_page_is_of_a_rule_and_says_its_meaning_and_its_severity():
 def test_the_wrong_function_of_a_page_is_found(name, tmp_path):
     if name in CUDA and not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
-    subject = subject_of(block(name, "wrong"), tmp_path / "wrong.py")
+    subject = subject_of(documents.block(pages.page(name), "python wrong"), tmp_path / "wrong.py")
     (outcome,) = runner.run([Job(RULES[name], lambda: subject)])
     assert outcome.findings, outcome.reason or f"{name} finds nothing"
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_right_function_of_a_page_has_no_error(name, tmp_path):
-    subject = subject_of(block(name, "right"), tmp_path / "right.py")
+    subject = subject_of(documents.block(pages.page(name), "python right"), tmp_path / "right.py")
     chosen = {rule.id: rule for rule in (*plan.chosen(), RULES[name])}
     outcomes = runner.run([Job(rule, lambda: subject) for rule in chosen.values()])
     errors = [f"{each.rule}: {each}" for outcome in outcomes for each in outcome.findings if each.severity == ERROR]

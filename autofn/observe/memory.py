@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch
 
 from ..case import Case, Outputs
 from .counters import Counter, Reading, counter
+from .graph import nodes
 from .saved import SavedTensor, ledger, saved_bytes, saved_new_bytes
 
 # The first step compiles and allocates what is lazy; the second may still fill caches that the first one made.
@@ -108,20 +108,8 @@ def _number_bytes(case: Case) -> int:
         outputs = case.forward()
         return sum(
             value.untyped_storage().nbytes()
-            for node in _nodes(outputs)
+            for node in nodes(outputs)
             for name in dir(node)
             if name.startswith("_saved_") and isinstance(value := getattr(node, name), torch.Tensor)
             if value.dim() == 0 and value.device.type == case.key.device
         )
-
-
-def _nodes(outputs: Outputs) -> Iterator[Any]:
-    """Every node of the graph that made the outputs, once."""
-    seen: set[Any] = set()
-    ahead = [output.grad_fn for output in outputs]
-    while ahead:
-        node = ahead.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            ahead += [following for following, _ in node.next_functions]
-            yield node

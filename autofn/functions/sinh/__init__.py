@@ -6,7 +6,8 @@ Source: "Double Backward with Custom Functions" of PyTorch's tutorials, section 
 
 Saved by `python`: exp(x) and exp(-x), two tensors of the size of x, so that the backward computes no exponential. They
 are outputs of the Function that `apply` does not hand on: only as outputs are they functions of x to the second
-derivative, which with saved intermediates is silently wrong (docs/sinh.md). It is differentiable any number of times.
+derivative, which with saved intermediates is silently wrong (docs/lessons/sinh.md). It is differentiable any number of
+times.
 Saved by `fused` and `cpp`: y alone, the output, which costs no new memory; a square root gives cosh(x) with one
 rounding more than the exponentials, in less time than one of them takes.
 Freed: with the graph, when the backward has run.

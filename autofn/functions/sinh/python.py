@@ -1,7 +1,7 @@
 """The hyperbolic sine as a torch.autograd.Function in PyTorch operations.
 
 The exponentials are outputs of the Function, though nobody sees them: what is saved is then known to autograd as a
-function of x. Saved as mere intermediates they would be constants to the second derivative: docs/sinh.md.
+function of x. Saved as mere intermediates they would be constants to the second derivative: docs/lessons/sinh.md.
 """
 
 import torch
