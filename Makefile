@@ -51,7 +51,7 @@ asv: install
 	  --bench 'small.*float32.*cpu' HASHFILE:build/before || test $$? -eq 2
 
 trace: install
-	$(BIN)/autofn trace || test $$? -eq 1
+	$(BIN)/autofn trace --missing || test $$? -eq 1
 
 test: install browser slurm lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal

@@ -84,7 +84,10 @@ def main() -> None:
     except SystemExit as ended:
         # What typer makes of Ctrl-C.
         if ended.code == INTERRUPTED:
-            typer.echo("autofn: interrupted; what was done is on disk, bench and check go on from there", err=True)
+            typer.echo(
+                "autofn: interrupted; what was done is on disk, bench and check go on from there, trace with --missing",
+                err=True,
+            )
         raise
 
 

@@ -31,6 +31,9 @@ def trace_command(
     memory: Annotated[
         bool, typer.Option("--memory-snapshot", help="Also a snapshot of CUDA's allocator a run.")
     ] = False,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="Only Functions that were not recorded so from the code as it is.")
+    ] = False,
     commit: Annotated[
         str | None, typer.Option("--commit", metavar="REV", help="Trace that commit's build, into a folder of its own.")
     ] = None,
@@ -52,7 +55,7 @@ def trace_command(
     if functions or not show:
         found = _record(
             commit, functions=functions or None, variants=variant or None, workload=workload, dtype=dtype,
-            device=device, steps=steps, stacks=stacks, flame=flame, memory=memory, out=out,
+            device=device, steps=steps, stacks=stacks, flame=flame, memory=memory, missing=missing, out=out,
         )  # fmt: skip
         if not show:
             _end(found, out, commit)

@@ -27,6 +27,7 @@ def trace(
     stacks: bool = True,
     flame: bool = False,
     memory: bool = False,
+    missing: bool = False,
     revision: str | None = None,
     out: str | Path = "traces",
     progress: Progress = lambda done, total, label: None,
@@ -36,8 +37,9 @@ def trace(
 
     functions, variants: names; None takes all there are. stacks: record Python call stacks, which the Module view and
     the call stacks of the Operator view need. flame: beside each trace a flame graph for speedscope. memory: a snapshot
-    of CUDA's allocator. revision: traces that commit's build into `<out>/<commit>`; said: told before it is built.
-    progress: called with (runs done, runs in all, what comes next).
+    of CUDA's allocator. missing: leaves Functions alone whose runs lie there, recorded so from the code as it is, so
+    that an interrupted recording goes on where it was. revision: traces that commit's build into `<out>/<commit>`;
+    said: told before it is built. progress: called with (runs done, runs in all, what comes next).
 
     One summary a run comes back, in the order of recording. A variant that cannot run here is "n/a" and one that
     raised is "failed", each with its reason and no trace; `all` is made of those that were traced, if two or more were.
@@ -48,7 +50,7 @@ def trace(
     """
     request = Request(
         tuple(functions or ()), tuple(variants or ()), workload, dtype, device, steps=steps, stacks=stacks, flame=flame,
-        memory=memory, out=str(out), commit=commit(),
+        memory=memory, missing=missing, out=str(out), commit=commit(), code=registry.fingerprint(),
     )  # fmt: skip
     if revision is not None:
         from .commits import record_commit

@@ -40,7 +40,7 @@ def record_commit(
         )
     found = side(revision, Path(), said=said)
     name = found.commit.removesuffix("+dirty")[:12] or Path(revision).parents[1].name
-    asked = replace(request, out=str(Path(request.out) / name), commit=found.commit)
+    asked = replace(request, out=str(Path(request.out) / name), commit=found.commit, code=found.commit)
     return _in_build(found, asked, progress)
 
 

@@ -17,7 +17,7 @@ PROFILED = "profiled"
 OPERATOR, PYTHON, ANNOTATION = "cpu_op", "python_function", "user_annotation"
 STEP = "ProfilerStep#"
 STACK = "Call stack"
-# The innermost frame comes first; `recording` has a function of this name, which calls both phases.
+# The innermost frame comes first; `profiling` has a function of this name, which calls both phases.
 CALLED_STEP = re.compile(r"(: forward_and_backward;).*")
 
 

@@ -35,9 +35,9 @@ class TraceSummary:
     """One run of the profiler, or the reason why there is none.
 
     variant: "all" for the run that holds every variant in each step. status: "ok", "failed" or "n/a", with its reason.
-    commit: of the traced package, with "+dirty" where its files differed. slowdown: what a recorded step took over an
-    unrecorded one. kernels: {phase: {name: launches in one call}}; in "all" a phase reads `<variant>/<phase>`. On the
-    CPU only compiled kernels have names, so these are counted; on CUDA all are.
+    commit: of the traced package, with "+dirty" where its files differed; code: a digest of them. slowdown: what a
+    recorded step took over an unrecorded one. kernels: {phase: {name: launches in one call}}; in "all" a phase reads
+    `<variant>/<phase>`. On the CPU only compiled kernels have names, so these are counted; on CUDA all are.
     clock: always "profiled": no time of a trace is a measurement.
     """
 
@@ -49,6 +49,7 @@ class TraceSummary:
     status: str = OK
     reason: str = ""
     commit: str = ""
+    code: str = ""
     torch: str = ""
     date: str = ""
     steps: int = 0

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 
 import torch
-from torch.profiler import ProfilerActivity, _ExperimentalConfig, profile, record_function, schedule
 
-from ..case import Case, Key, Outputs, prepare
+from ..case import Case, Key, prepare
 from ..records import FAILED, UNAVAILABLE
 from ..registry import unknown
 from ..spec import dtype_named
-from .files import ALL, TraceSummary, write
+from . import kept
+from .files import ALL, TraceSummary, load_summaries, write
+from .profiling import Step, memory_snapshot, named_kernels, one_thread, profiler, quiet
 
 WARM_UP = 3  # calls outside the profiler: the first compiles, the second may recompile, the third is as the traced ones
 # Recorded, and left out: in the first of them a call of 60 us takes 3 to 4 times as long, from the fourth on 1.5 times.
@@ -29,9 +27,10 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Request:
-    """What is recorded, and where to. functions, variants: () for all that there are. commit: of the traced package.
+    """What is recorded, and where to. functions, variants: () for all that there are.
 
-    flame, memory: also a flame graph, and on CUDA a snapshot of the allocator. Raises ValueError for what makes no
+    flame, memory: also a flame graph, and on CUDA a snapshot of the allocator. missing: not what lies there, recorded
+    so from the same code. commit, code: of the traced package, see TraceSummary. Raises ValueError for what makes no
     sense.
     """
 
@@ -44,8 +43,10 @@ class Request:
     stacks: bool = True
     flame: bool = False
     memory: bool = False
+    missing: bool = False
     out: str = "traces"
     commit: str = ""
+    code: str = ""
 
     def __post_init__(self) -> None:
         if self.steps < 1:
@@ -68,12 +69,18 @@ def record(request: Request, registry: ModuleType, progress: Progress) -> list[T
     """
     plan = _plan(request, request.functions or registry.names(), registry)
     total = sum(len(names) + 1 for names in plan.values())
+    lying = kept.by_run(load_summaries(request.out) if request.missing else ())
     found: list[TraceSummary] = []
     done = 0
-    with _one_thread(), _quiet():
+    with one_thread(), quiet():
         for function, names in plan.items():
+            there = _there(request, registry, function, names, lying) if lying else []
+            if there:
+                found += there
+                done += len(names) + 1
+                continue
             cases: list[Case] = []
-            with _named_kernels():
+            with named_kernels():
                 for name in [*names, ALL]:
                     progress(done, total, f"{function}/{name}")
                     done += 1
@@ -84,6 +91,16 @@ def record(request: Request, registry: ModuleType, progress: Progress) -> list[T
                         found.append(_together(request, key, cases))
     progress(total, total, "")
     return found
+
+
+def _there(
+    request: Request, registry: ModuleType, function: str, names: Sequence[str], lying: kept.Kept
+) -> list[TraceSummary]:
+    """What would come back if the Function were recorded, from what lies there; [] where anything is missing."""
+    reasons = {name: _why_not(registry, request.key(function, name)) for name in names}
+    runs = kept.runs_of(function, [name for name in names if reasons[name] is None], request, lying)
+    lacking = [_summary(request.key(function, name), UNAVAILABLE, why) for name, why in reasons.items() if why]
+    return [*lacking, *runs] if runs else []
 
 
 def _plan(request: Request, functions: Sequence[str], registry: ModuleType) -> dict[str, list[str]]:
@@ -153,15 +170,15 @@ def _recorded(request: Request, key: Key, cases: Sequence[Case]) -> TraceSummary
 
     They are warmed by the very calls that are recorded.
     """
-    step = _Step(cases)
+    step = Step(cases)
     for _ in range(WARM_UP):
         step()
     untraced_s = min(step() for _ in range(SETTLING + request.steps))
-    with _profiler(request) as profiler:
+    with profiler(steps=SETTLING + request.steps, stacks=request.stacks, device=request.device) as recorder:
         traced_s = []
         for _ in range(1 + SETTLING + request.steps):
             traced_s.append(step())
-            profiler.step()
+            recorder.step()
     summary = TraceSummary(
         key.function,
         key.variant,
@@ -169,6 +186,7 @@ def _recorded(request: Request, key: Key, cases: Sequence[Case]) -> TraceSummary
         key.dtype,
         key.device,
         commit=request.commit,
+        code=request.code,
         torch=torch.__version__,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         steps=request.steps,
@@ -177,110 +195,6 @@ def _recorded(request: Request, key: Key, cases: Sequence[Case]) -> TraceSummary
     )
     with tempfile.TemporaryDirectory(prefix="autofn-trace-") as temporary:
         exported = Path(temporary) / "trace.json"
-        profiler.export_chrome_trace(str(exported))
+        recorder.export_chrome_trace(str(exported))
         memory = memory_snapshot(step) if request.memory else b""
         return write(summary, exported, Path(request.out), flame=request.flame, memory=memory)
-
-
-def memory_snapshot(step: Callable[[], object]) -> bytes:
-    """What CUDA's allocator did during one step, with call stacks: for https://docs.pytorch.org/memory_viz."""
-    with tempfile.TemporaryDirectory(prefix="autofn-trace-") as temporary:
-        path = Path(temporary) / "memory"
-        torch.cuda.memory._record_memory_history()
-        try:
-            step()
-            torch.cuda.memory._dump_snapshot(str(path))
-        finally:
-            torch.cuda.memory._record_memory_history(enabled=None)
-        return path.read_bytes()
-
-
-def _profiler(request: Request) -> profile:
-    """One whose first step is a warm-up of its own, and whose others are recorded."""
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if request.device == "cuda" else [])]
-    return profile(
-        activities=activities,
-        # Without repeat=1 the last step would open a second cycle, and with it a second, empty trace.
-        schedule=schedule(wait=0, warmup=1, active=SETTLING + request.steps, repeat=1),
-        record_shapes=True,
-        profile_memory=True,
-        with_stack=request.stacks,
-        # Writes the call stack beside each operator, where the Operator view looks for it.
-        experimental_config=_ExperimentalConfig(verbose=True),
-    )
-
-
-class _Step:
-    """One forward and backward of each case; a call gives back the seconds that it took."""
-
-    def __init__(self, cases: Sequence[Case]) -> None:
-        self.runs = [_Run(case) for case in cases]
-
-    def __call__(self) -> float:
-        begin = time.perf_counter()
-        for run in self.runs:
-            run.forward_and_backward()
-        return time.perf_counter() - begin
-
-
-class _Run:
-    """A case whose phases are labelled. Its forward is a module's, for the Module view shows nothing else."""
-
-    def __init__(self, case: Case) -> None:
-        self.case = case
-        self.label = f"{case.key.function}/{case.key.variant}"
-        self.forward: _Forward = type(self.label, (_Forward,), {})(case)
-
-    def forward_and_backward(self) -> None:
-        with record_function(f"{self.label}/forward"):
-            outputs = self.forward()
-            self.case.synchronise()
-        with record_function(f"{self.label}/backward"):
-            self.case.backward(outputs)
-            self.case.synchronise()
-
-
-class _Forward(torch.nn.Module):
-    def __init__(self, case: Case) -> None:
-        super().__init__()
-        self.case = case
-
-    def forward(self) -> Outputs:
-        return self.case.forward()
-
-
-@contextmanager
-def _named_kernels() -> Iterator[None]:
-    """Inside, Inductor compiles CPU kernels that record themselves by name; code compiled outside is not used inside,
-    nor the other way round.
-    """
-    import torch._inductor.config as inductor
-
-    torch._dynamo.reset()
-    try:
-        with inductor.patch({"cpp.enable_kernel_profile": True}):
-            yield
-    finally:
-        torch._dynamo.reset()
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Kineto prints to stderr at each start and stop unless told otherwise before the process's first recording."""
-    before = os.environ.get("KINETO_LOG_LEVEL")
-    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["KINETO_LOG_LEVEL"]

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import autofn
 from autofn import registry
 from autofn.cli.trace import trace_command
-from autofn.tracing import TraceSummary, files, load_summaries, operators, recording
+from autofn.tracing import TraceSummary, files, load_summaries, operators, profiling, recording
 
 # Dynamo itself looks at `.grad` of the tensors that it is given, as at any other attribute.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
@@ -134,6 +134,27 @@ def test_tracing_again_replaces_the_run_and_a_broken_export_leaves_it(tmp_path, 
     assert sorted(path.name for path in (tmp_path / FUNCTION).iterdir()) == ["eager"]
 
 
+def test_what_lies_there_from_the_same_code_is_not_recorded_again(tmp_path, monkeypatch):
+    def record(**asked):
+        seen = []
+        request = {"variants": ["eager", "python"], "steps": 1, "stacks": False, "missing": True, **asked}
+        found = autofn.trace([FUNCTION], out=tmp_path, progress=lambda *now: seen.append(now), **request)
+        return found, [label for _, _, label in seen if label]
+
+    runs = [f"{FUNCTION}/{name}" for name in ("eager", "python", "all")]
+    first, recorded = record()
+    assert recorded == runs
+    assert record() == (first, [])
+    assert record(variants=["eager"])[1] == []
+    assert record(missing=False)[1] == runs
+    for asked in ({"steps": 2}, {"workload": "tiny"}, {"flame": True}, {"steps": 2}):
+        assert record(**asked)[1] == runs, asked
+    monkeypatch.setattr(registry, "fingerprint", lambda: "of other code")
+    assert record(steps=2)[1] == runs
+    (tmp_path / FUNCTION / "all" / "summary.json").unlink()
+    assert record(steps=2)[1] == runs
+
+
 def test_a_variant_that_raises_takes_no_other_down(tmp_path, monkeypatch):
     load = registry.load
 
@@ -151,14 +172,14 @@ def test_a_memory_snapshot_is_of_one_step_and_history_is_switched_off_again(monk
     said = []
     monkeypatch.setattr(torch.cuda.memory, "_record_memory_history", lambda **how: said.append(how))
     monkeypatch.setattr(torch.cuda.memory, "_dump_snapshot", lambda path: Path(path).write_bytes(b"snapshot"))
-    assert recording.memory_snapshot(lambda: said.append("step")) == b"snapshot"
+    assert profiling.memory_snapshot(lambda: said.append("step")) == b"snapshot"
     assert said == [{}, "step", {"enabled": None}]
 
     def broken():
         raise RuntimeError("on purpose")
 
     with pytest.raises(RuntimeError, match="on purpose"):
-        recording.memory_snapshot(broken)
+        profiling.memory_snapshot(broken)
     assert said[-1] == {"enabled": None}
 
 

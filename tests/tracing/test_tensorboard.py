@@ -61,7 +61,7 @@ def test_call_stacks_open(viewer, folders):
         label = f"{FUNCTION}/{name}/forward"
         run = {"run": f"{FUNCTION}/{name}", "worker": name, "span": "1"}
         stacks = viewer.get("operation/stack", op_name=label, group_by="Operation", **run)
-        assert any("autofn/tracing/recording.py" in row["call_stack"] for row in stacks["data"])
+        assert any("autofn/tracing/profiling.py" in row["call_stack"] for row in stacks["data"])
 
 
 def test_tensorboard_draws_arrows_from_forward_to_backward(viewer, folders):

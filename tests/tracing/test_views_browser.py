@@ -88,7 +88,7 @@ def test_the_operator_view_has_the_phases_of_every_variant_and_opens_a_call_stac
             plugin.locator("td", has_text=f"{FUNCTION}/{variant}/{phase}").first.wait_for()
     plugin.get_by_text("View CallStack").first.click()
     plugin.get_by_text("View call frames").first.click()
-    plugin.get_by_text("autofn/tracing/recording.py").first.wait_for()
+    plugin.get_by_text("autofn/tracing/profiling.py").first.wait_for()
 
 
 @pytest.mark.usefixtures("photograph")
