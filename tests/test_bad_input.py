@@ -118,21 +118,19 @@ def test_a_repository_without_a_commit(repository):
     assert_told(run(repository, "fleet"), 2, "there is no revision 'HEAD' here")
 
 
-def test_a_detached_head_and_a_dirty_tree_are_nothing_wrong(repository):
-    git(repository, "checkout", "--quiet", "--detach", "HEAD")
-    (repository / "file").write_text("changed")
-    assert_told(run(repository, "compare", "HEAD", "."), 0, "nothing that a Function runs differs")
-    assert_told(run(repository, "regressions"), 1, "saved_bytes")
-
-
-def test_no_compiler_is_a_row(repository):
+def test_a_detached_head_and_a_dirty_tree_are_nothing_wrong_and_no_compiler_is_a_row(repository):
     write_function(repository / "autofn" / "functions", "bee", cpp=OPERATOR)
     commit(repository, "a C++ variant")
-    words = ["compare", "HEAD", "HEAD", "bee", "-w", "tiny", "--phase", "forward", "--budget", "1", "-v", "cpp"]
+    git(repository, "checkout", "--quiet", "--detach", "HEAD")
+    (repository / "file").write_text("changed")
+    words = ["compare", "HEAD", ".", "bee", "-w", "tiny", "--phase", "forward", "--budget", "1", "-v", "cpp"]
     done = run(repository, *words, AUTOFN_NO_EXTENSION="", CXX="no-such-compiler")
     assert done.returncode == 3, done.stderr
-    assert "no C++ compiler 'no-such-compiler' was found" in " ".join(done.stdout.split())
+    said = " ".join(done.stdout.split())
+    assert "no C++ compiler 'no-such-compiler' was found" in said
+    assert "the working tree on" in said
     assert "Traceback" not in done.stderr
+    assert_told(run(repository, "regressions"), 1, "saved_bytes")
 
 
 def test_a_damaged_result_file_is_named_and_the_others_count(repository):

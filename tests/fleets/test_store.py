@@ -9,6 +9,7 @@ from autofn import asv, results
 from autofn.asv_run import PROFILES
 from autofn.fleets.merging import Merged, merge
 from autofn.records import OK
+from autofn.reporting import report
 from trials import store
 
 
@@ -29,6 +30,11 @@ def test_a_made_up_cell_is_merged_and_read_with_samples_and_intervals(tmp_path, 
     assert set(times["samples"].map(len)) == {PROFILES["quick"]["rounds"] * PROFILES["quick"]["servers"]}
     assert (times["low"] < times["value"]).all()
     assert not found.duplicated(["machine", "variant", "workload", "dtype", "phase", "metric"]).any()
+
+    pages = {path.name: path.read_text() for path in report(root, tmp_path / "html")}
+    for machine in ("machine0", "machine1"):
+        assert f"cpu · {machine}" in pages["commits.html"], "a plot a machine"
+        assert machine in pages["index.html"]
 
 
 def test_amounts_are_told_in_units_that_fit():
