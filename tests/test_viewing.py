@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import socket
 import subprocess
 import sys
 import tarfile
+import time
 
 import pytest
 from typer import Typer
@@ -63,6 +65,36 @@ def test_a_port_that_is_taken_is_said(run):
     assert found.returncode == 2
     assert port in found.stderr
     assert "Traceback" not in found.stderr
+
+
+def test_an_interrupt_ends_it_and_all_that_it_started(run, tmp_path):
+    pytest.importorskip("torch_tb_profiler")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "autofn.viewing.server", str(run), "0", ""],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        env={**os.environ, "TMPDIR": str(scratch)},
+    )  # fmt: skip
+    assert any(line.startswith("TensorBoard: http://127.0.0.1:") for line in process.stdout)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    out, _ = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "KeyboardInterrupt" not in out
+    assert list(scratch.iterdir()) == []
+    assert gone(process.pid), "it left processes behind"
+
+
+def gone(group, seconds=10):
+    """Whether no process of the group is left, or soon is."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
 
 
 @pytest.fixture

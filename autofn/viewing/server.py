@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import logging
+import multiprocessing
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
-from multiprocessing import get_all_start_methods
 from typing import Any
 
 HOST = "127.0.0.1"
@@ -20,8 +23,9 @@ PLUGIN = "data/plugin/pytorch_profiler"
 
 def serve(folder: str, port: str, offline: str) -> int:
     """Starts TensorBoard, says its address and when all traces are loaded, and waits to be interrupted."""
+    _end_quietly()
     # Read when the plugin is imported: a process a trace, of which spawn would start each as a new interpreter.
-    if sys.platform == "linux" and "fork" in get_all_start_methods():
+    if sys.platform == "linux" and "fork" in multiprocessing.get_all_start_methods():
         os.environ.setdefault("TORCH_PROFILER_START_METHOD", "fork")
     from tensorboard import program
     from tensorboard.plugins.core import core_plugin
@@ -30,8 +34,6 @@ def serve(folder: str, port: str, offline: str) -> int:
 
     # What a trace is made of has no cycles; looking for some takes a third of reading it, in every forked process.
     gc.disable()
-    # An end by SIGTERM is an orderly one: the plugin has a process that it ends at exit.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     logging.getLogger("tensorboard").setLevel(logging.ERROR)
     board = program.TensorBoard([core_plugin.CorePluginLoader(), plugin(offline=bool(offline))])
     board.configure(logdir=folder, host=HOST, port=int(port) if port else None, load_fast="false", reload_interval=0)
@@ -41,13 +43,31 @@ def serve(folder: str, port: str, offline: str) -> int:
         print(f"autofn: view: {error}", file=sys.stderr)
         return 2
     print(f"TensorBoard: {address}#pytorch_profiler", flush=True)
-    try:
-        print(f"{loaded(address)} runs are loaded; Ctrl-C ends", flush=True)
-        gc.enable()
-        threading.Event().wait()
-    except KeyboardInterrupt:
-        pass
+    print(f"{loaded(address)} runs are loaded; Ctrl-C ends", flush=True)
+    gc.enable()
+    threading.Event().wait()
     return 0
+
+
+def _end_quietly() -> None:
+    """On SIGINT and SIGTERM ends this process and those that it forked, which a terminal interrupts too, at once.
+
+    The plugin's threads would wait for ever for a process that was ended, and its temporary files would stay.
+    """
+    owner = os.getpid()
+    tempfile.tempdir = tempfile.mkdtemp(prefix="autofn-view-")
+    scratch = tempfile.tempdir
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+
+    def end(*_: object) -> None:
+        if os.getpid() == owner:
+            for child in multiprocessing.active_children():
+                child.terminate()
+            shutil.rmtree(scratch, ignore_errors=True)
+        os._exit(0)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
 
 
 def loaded(address: str) -> int:
