@@ -42,11 +42,12 @@ def fleet_command(
     """Measure commits on machines and devices, each combination by a job of its own that has a node to itself.
 
     Results are merged into asv's files; a job that dies is tried once more, then it is a row with its reason. An
-    interrupted fleet goes on with the same command. Exit status 1 where a job failed, 3 where all did.
+    interrupted fleet goes on with the same command. Exit status 1 where a job failed, 3 where nothing was measured.
     """
     from ..fleets import fleet
     from ..fleets.engine import EngineError
-    from ..fleets.run import FAILED
+    from ..fleets.run import MEASURED, THERE
+    from ..records import FAILED
     from .progress import progress_bar
 
     try:
@@ -64,9 +65,11 @@ def fleet_command(
 
         write_atomically(json_file, json.dumps([asdict(outcome) for outcome in found], indent=1) + "\n")
     _print(found)
-    failed = sum(outcome.status == FAILED for outcome in found)
-    if failed:
-        raise typer.Exit(3 if failed == len(found) else 1)
+    statuses = {outcome.status for outcome in found}
+    if not statuses & {MEASURED, THERE}:
+        raise typer.Exit(3)
+    if FAILED in statuses:
+        raise typer.Exit(1)
 
 
 def _print(found: list[Outcome]) -> None:
@@ -74,16 +77,15 @@ def _print(found: list[Outcome]) -> None:
     from rich.markup import escape
     from rich.table import Column, Table
 
-    from ..fleets.run import FAILED
-
     console = Console()
     by_status = Counter(outcome.status for outcome in found)
-    failed = [outcome for outcome in found if outcome.status == FAILED]
-    if failed:
-        table = Table("Commit", "Machine", "Device", Column("Reason", overflow="fold"))
-        for outcome in failed:
+    without = [outcome for outcome in found if outcome.reason]
+    if without:
+        table = Table("Commit", "Machine", "Device", "", Column("Reason", overflow="fold"))
+        for outcome in without:
             cell = outcome.cell
-            table.add_row(cell.commit[:12], escape(cell.machine.name), cell.device, escape(outcome.reason))
+            row = (cell.commit[:12], cell.machine.name, cell.device, outcome.status, outcome.reason)
+            table.add_row(*map(escape, row))
         console.print(table)
     for outcome in found:
         if outcome.merged.repeated:

@@ -6,13 +6,14 @@ One file a cell; it goes once the cell is measured.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from .. import asv
 from ..asv_run import PROFILES
-from ..records import FAILED, RUNS, Record, to_line, write_atomically
+from ..records import RUNS, Record, to_line, write_atomically
 from .cells import Cell, Suite
 
 
@@ -20,10 +21,10 @@ def path(root: Path, cell: Cell, suite: Suite) -> Path:
     return root / RUNS / f"fleet-{cell.folder(suite)}.jsonl"
 
 
-def write(root: Path, cell: Cell, suite: Suite, reason: str) -> None:
+def write(root: Path, cell: Cell, suite: Suite, status: str, reason: str) -> None:
     """Puts the cell's rows in place of those of an earlier failure."""
-    date = datetime.now(UTC).isoformat(timespec="seconds")
-    lines = (to_line(record) for record in rows(cell, suite, reason, date))
+    said = {"status": status, "reason": reason, "date": datetime.now(UTC).isoformat(timespec="seconds")}
+    lines = (to_line(record) for record in rows(cell, suite, said))
     write_atomically(path(root, cell, suite), "".join(f"{line}\n" for line in lines))
 
 
@@ -31,14 +32,14 @@ def forget(root: Path, cell: Cell, suite: Suite) -> None:
     path(root, cell, suite).unlink(missing_ok=True)
 
 
-def rows(cell: Cell, suite: Suite, reason: str, date: str) -> Iterator[Record]:
+def rows(cell: Cell, suite: Suite, said: Mapping[str, Any]) -> Iterator[Record]:
     """The times that the working tree's suites would have taken; which variants the commit has nobody knows."""
     effort = PROFILES[suite.profile]
     for function in suite.functions or asv.names():
         axes = itertools.product(asv.written(function), effort["workloads"], effort["dtypes"], asv.PHASES)
         for variant, workload, dtype, phase in axes:
             yield Record(
-                function, variant, workload, dtype, cell.device, phase, "time_s", "s", status=FAILED, reason=reason,
-                source="asv", run=f"fleet-{cell.folder(suite)}", machine=cell.machine.name, commit=cell.commit,
-                date=date, version=asv.version(function),
+                function, variant, workload, dtype, cell.device, phase, "time_s", "s", source="asv",
+                run=f"fleet-{cell.folder(suite)}", machine=cell.machine.name, commit=cell.commit,
+                version=asv.version(function), **said,
             )  # fmt: skip

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ..comparing.builds import BuildError, side
 from ..measure.run import Progress
+from ..records import FAILED, UNAVAILABLE
 from . import attempts as tried
 from . import failures
 from .attempts import Attempt
@@ -29,13 +30,15 @@ TRIES = 2
 # Between two looks at the jobs, a twentieth of the time since the start, but so many seconds at least: short runs are
 # told soon, and a scheduler is not asked more often than need be.
 LOOK_SHARE, LOOK_S = 0.05, 0.5
-MEASURED, FAILED, THERE = "measured", "failed", "was there"
+MEASURED, THERE = "measured", "was there"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a cell ended. reason: where it failed. tries: jobs that it took. repeated: values that had been measured
-    before, and are now there twice.
+    """How a cell ended.
+
+    status: MEASURED, THERE, or as of a record "failed" or "n/a", with the reason. tries: jobs that it took. merged: the
+    values that it brought.
     """
 
     cell: Cell
@@ -103,7 +106,7 @@ class Fleet:
             try:
                 orders[cell] = self._order(cell, self._build(cell.commit))
             except BuildError as error:
-                self._fail(cell, str(error))
+                self._without(cell, FAILED, str(error))
         if not orders:
             return
         jobs = self.engine.submit(first.machine, list(orders.values()))
@@ -136,7 +139,7 @@ class Fleet:
             self.outcomes.append(Outcome(cell, MEASURED, "", tries, merged))
         else:
             reason = f"nothing could be measured on {cell.device}: there is no such device, or none of the Functions"
-            self._fail(cell, reason, tries)
+            self._without(cell, UNAVAILABLE, reason, tries)
 
     def _again(self, cell: Cell, ended: Ended) -> bool:
         """Notes the attempt as failed. Whether there is another one."""
@@ -147,14 +150,14 @@ class Fleet:
         if len(before) + 1 < TRIES:
             return True
         reasons = dict.fromkeys(attempt.reason for attempt in tried.read(self._folder(cell)))
-        self._fail(cell, f"tried {TRIES} times: {'; then '.join(reasons)}", TRIES)
+        self._without(cell, FAILED, f"tried {TRIES} times: {'; then '.join(reasons)}", TRIES)
         return False
 
-    def _fail(self, cell: Cell, reason: str, tries: int = 0) -> None:
+    def _without(self, cell: Cell, status: str, reason: str, tries: int = 0) -> None:
         """A row with its reason. What its jobs measured stays, for a fleet that tries it anew."""
-        failures.write(self.root, cell, self.suite, reason)
+        failures.write(self.root, cell, self.suite, status, reason)
         (self._folder(cell) / tried.FILE).unlink(missing_ok=True)
-        self.outcomes.append(Outcome(cell, FAILED, reason, tries))
+        self.outcomes.append(Outcome(cell, status, reason, tries))
 
     def _folder(self, cell: Cell) -> Path:
         return self.root / CELLS / cell.folder(self.suite)

@@ -13,12 +13,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 from support import commit, environment, git, python, scratch_repository
 
 from autofn import results
 from autofn.fleets import cells, is_there, job
 from autofn.fleets.run import CELLS
-from autofn.records import ASV_JOURNAL, FAILED, OK, RUNS
+from autofn.records import ASV_JOURNAL, FAILED, OK, RUNS, UNAVAILABLE
 
 pytestmark = pytest.mark.slow
 
@@ -162,6 +163,19 @@ def test_a_second_fleet_at_the_same_time_is_refused(repository):
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has the device")
+def test_a_device_that_the_machine_lacks_is_na_and_no_failure(repository):
+    process = start(repository, "--device", "cuda", repository.hashes[0])
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 3, out + err
+    assert "n/a" in out
+    frame = results.load(repository.folder)
+    cuda = frame[frame["device"] == "cuda"]
+    assert set(cuda["status"]) == {UNAVAILABLE}
+    assert cuda["reason"].str.startswith("nothing could be measured on cuda").all()
+    assert set(frame[(frame["device"] == "cpu") & (frame["commit"] == repository.hashes[0])]["status"]) == {OK}
 
 
 # Without a job

@@ -165,8 +165,8 @@ def test_two_files_are_combined_whatever_columns_asv_cut(fleet):
 def test_a_cell_that_failed_is_rows_until_it_is_measured(tmp_path):
     name = asv.names()[0]
     cell, suite = Cell(COMMIT, Machine("epyc"), "cpu"), Suite("quick", (name,))
-    failures.write(tmp_path, cell, suite, "its node failed")
-    failures.write(tmp_path, cell, suite, "out of memory")
+    failures.write(tmp_path, cell, suite, FAILED, "its node failed")
+    failures.write(tmp_path, cell, suite, FAILED, "out of memory")
     found = results.load(tmp_path)
     assert set(found["reason"]) == {"out of memory"}
     assert set(found["status"]) == {FAILED}
