@@ -1,18 +1,20 @@
 """Suites for airspeed velocity: a class a Function, parametrised by variant, workload, dtype and device.
 
 asv takes the suites from the working tree for every commit. So which Functions exist is read from the folders beside
-this file, never from the package of the commit under test; what that one lacks is skipped with its reason. The suites
-import no torch: one `setup_cache` a Function measures all of its cases in a worker process, journals them as they end,
-and asv's benchmarks only hand over the samples.
+this file (from the spec files of somebody's own repository), never from the commit under test; what that one lacks is
+skipped with its reason. The suites import no torch: one `setup_cache` a Function measures all of its cases in a worker
+process, journals them as they end, and asv's benchmarks only hand over the samples.
 """
 
 from __future__ import annotations
 
 import ast
 import itertools
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,83 +39,152 @@ SETUP_CACHE_TIMEOUT_S = 3600
 Cases = Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Declared:
+    """What the source of a Spec says. written: the variants that have a file or are named."""
+
+    name: str
+    version: str
+    written: tuple[str, ...] = ()
+
+    @property
+    def axis(self) -> list[str]:
+        """The kinds, then the further variants, such as python_combined."""
+        further = tuple(f"{kind}_" for kind in VARIANTS)
+        return [*VARIANTS, *sorted(variant for variant in self.written if variant.startswith(further))]
+
+
 def names() -> list[str]:
     """The Functions of the working tree: the folders that hold an `__init__.py`."""
-    return sorted(path.parent.name for path in FUNCTIONS.glob("*/__init__.py"))
+    return [found.name for found in declared()]
 
 
-def version(name: str) -> str:
-    """`Spec.version` of the working tree's Function, read from its source: importing it would need torch."""
-    tree = ast.parse((FUNCTIONS / name / "__init__.py").read_text())
-    for node in ast.walk(tree):
+def declared(root: Path | None = None) -> list[Declared]:
+    """The Functions of the package, or those that the pyproject.toml of somebody's repository names, by their name.
+
+    Read from the sources: importing them would need torch. Raises ValueError where a name or version is no literal.
+    """
+    files = spec_files(root) if root else FUNCTIONS.glob("*/__init__.py")
+    return sorted((found for file in files for found in _declared_in(file)), key=lambda found: found.name)
+
+
+def spec_files(root: Path) -> list[Path]:
+    """The files that hold the Specs of a repository. Raises LookupError for what it names and does not have."""
+    from . import origins
+
+    found: list[Path] = []
+    for text in origins.of_project(root / "pyproject.toml"):
+        path = Path(text)
+        if not text.endswith(".py") and not path.is_dir():
+            stems = [folder / text.replace(".", os.sep) for folder in (root, root / "src")]
+            path = next((each for stem in stems for each in (stem, stem.with_suffix(".py")) if each.exists()), path)
+        inside = path / "__init__.py"
+        files = [path] if path.is_file() else sorted([*path.glob("*/__init__.py"), *path.glob("*.py")])
+        if not files:
+            raise LookupError(f"{root / 'pyproject.toml'} names {text!r} for its specs, and there is no {path}")
+        found += [file for file in files if file != inside or "Spec(" in file.read_text()]
+    return found
+
+
+def _declared_in(file: Path) -> Iterator[Declared]:
+    folder = file.parent if file.name == "__init__.py" else None
+    stems = [path.stem for path in sorted(folder.glob("*.py")) if path != file] if folder else []
+    for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "Spec":
-            for keyword in node.keywords:
-                if keyword.arg == "version" and isinstance(keyword.value, ast.Constant):
-                    return str(keyword.value.value)
-    raise ValueError(f"{name}: Spec(version=...) must be a literal string, found none; asv reads it from the source")
+            said: dict[str | None, ast.expr] = dict(zip(POSITIONS, node.args, strict=False))
+            said |= {each.arg: each.value for each in node.keywords}
+            variants = said.get("variants")
+            keys = variants.keys if isinstance(variants, ast.Dict) else []
+            written = [*stems, *(str(key.value) for key in keys if isinstance(key, ast.Constant))]
+            yield Declared(_literal(file, said, "name"), _literal(file, said, "version"), tuple(written))
 
 
-def variants(name: str) -> list[str]:
-    """The variant axis: the kinds, then the further variants that the folder holds, such as python_combined."""
-    files = {path.stem for path in (FUNCTIONS / name).glob("*.py")}
-    return [*VARIANTS, *sorted(stem for stem in files if stem.startswith(tuple(f"{kind}_" for kind in VARIANTS)))]
+# Where the arguments of a Spec stand that are given without their names.
+POSITIONS = ("name", "reference", "make_inputs", "workloads", "tolerances", "version")
 
 
-def written(name: str) -> list[str]:
-    """Of the variant axis, what the Function's folder holds, and what every Function has."""
-    files = {path.stem for path in (FUNCTIONS / name).glob("*.py")}
-    return [variant for variant in variants(name) if variant in files or variant in DERIVED]
+def _literal(file: Path, said: Mapping[str | None, ast.expr], what: str) -> str:
+    found = said.get(what)
+    if not isinstance(found, ast.Constant):
+        who = file.parent.name if file.name == "__init__.py" else file.name
+        raise ValueError(f"{who}: Spec({what}=...) must be a literal string, found none; asv reads it from the source")
+    return str(found.value)
 
 
-def selected(patterns: Sequence[str]) -> list[str]:
+def _named(name: str, root: Path | None) -> Declared:
+    """What the source says of one of them, that of the package without looking at the others."""
+    found = declared(root) if root else _declared_in(FUNCTIONS / name / "__init__.py")
+    return next(each for each in found if each.name == name)
+
+
+def version(name: str, root: Path | None = None) -> str:
+    """`Spec.version` of the working tree's Function."""
+    return _named(name, root).version
+
+
+def variants(name: str, root: Path | None = None) -> list[str]:
+    """The variant axis: the kinds, then the further variants, such as python_combined."""
+    return _named(name, root).axis
+
+
+def written(name: str, root: Path | None = None) -> list[str]:
+    """Of the variant axis, what the Function has written, and what every Function has."""
+    found = _named(name, root)
+    return [variant for variant in found.axis if variant in (*found.written, *DERIVED)]
+
+
+def selected(patterns: Sequence[str], root: Path | None = None) -> list[str]:
     """The Functions of which asv runs something for `--bench` with these regular expressions; all without any."""
     return [
-        name
-        for name in names()
-        if not patterns or any(re.search(pattern, text) for text in _texts(name) for pattern in patterns)
+        found.name
+        for found in declared(root)
+        if not patterns or any(re.search(pattern, text) for text in _texts(found) for pattern in patterns)
     ]
 
 
-def _texts(name: str) -> Iterator[str]:
+def _texts(found: Declared) -> Iterator[str]:
     """What asv matches against: each benchmark with its parameters."""
-    methods = [*(f"timing.{name}.{phase}_time" for phase in PHASES), *(f"memory.{name}.{metric}" for metric in MEMORY)]
-    for method, *case in itertools.product(methods, variants(name), WORKLOADS, DTYPES, DEVICES):
+    methods = [
+        *(f"timing.{found.name}.{phase}_time" for phase in PHASES),
+        *(f"memory.{found.name}.{metric}" for metric in MEMORY),
+    ]
+    for method, *case in itertools.product(methods, found.axis, WORKLOADS, DTYPES, DEVICES):
         yield f"{method}({', '.join(map(repr, case))})"
 
 
-def timing() -> dict[str, type]:
+def timing(root: Path | None = None) -> dict[str, type]:
     """One class a Function, for `benchmarks/timing.py`: its methods return samples in seconds."""
     methods = {f"{phase}_time": _sampled(phase) for phase in PHASES}
-    return {name: _suite(name, methods) for name in names()}
+    return {found.name: _suite(found, methods, root) for found in declared(root)}
 
 
-def memory() -> dict[str, type]:
+def memory(root: Path | None = None) -> dict[str, type]:
     """One class a Function, for `benchmarks/memory.py`: its methods return bytes."""
-    return {name: _suite(name, {metric: _counted(metric) for metric in MEMORY}) for name in names()}
+    methods = {metric: _counted(metric) for metric in MEMORY}
+    return {found.name: _suite(found, methods, root) for found in declared(root)}
 
 
-def _suite(name: str, methods: Mapping[str, Callable[..., Any]]) -> type:
-    workloads = [*WORKLOADS]
-    axes = [variants(name), workloads, [*DTYPES], [*DEVICES]]
+def _suite(found: Declared, methods: Mapping[str, Callable[..., Any]], root: Path | None) -> type:
+    axes = [found.axis, [*WORKLOADS], [*DTYPES], [*DEVICES]]
     attributes = {
         "param_names": [*AXES],
         "params": axes,
-        "version": version(name),
-        "setup_cache": _setup_cache(name),
+        "version": found.version,
+        "setup_cache": _setup_cache(found, own=root is not None),
         **methods,
     }
-    return type(name, (), attributes)
+    return type(found.name, (), attributes)
 
 
-def _setup_cache(name: str) -> staticmethod[[], Cases]:
+def _setup_cache(found: Declared, own: bool) -> staticmethod[[], Cases]:
     """A `setup_cache` of the Function's own: asv keys caches by module and line, so each needs a module's name."""
 
     def setup_cache() -> Cases:
         from .asv_run import sample
 
-        return sample(name, version(name))
+        return sample(found.name, found.version, own=own)
 
-    module = f"{__name__}.{name}"
+    module = f"{__name__}.{found.name}"
     sys.modules.setdefault(module, ModuleType(module))
     setup_cache.__module__ = module
     setup_cache.timeout = SETUP_CACHE_TIMEOUT_S  # type: ignore[attr-defined]

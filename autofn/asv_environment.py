@@ -27,6 +27,8 @@ from packaging.requirements import Requirement
 from .asv import selected
 from .asv_run import BUILD, estimate_s, profile
 
+PACKAGE = Path(__file__).parent
+
 
 class SharedEnvironment(Virtualenv):
     """A virtual environment whose `.pth` file leads to the site-packages of the environment that runs asv."""
@@ -45,12 +47,14 @@ class SharedEnvironment(Virtualenv):
         command += ["--python", sys.executable, self._path]
         util.check_call(command, env={**os.environ, **self.build_env_vars})
         # The name sorts last, so that the environment's own packages come first.
-        self._borrow("zz_borrowed", *(sysconfig.get_path(key) for key in ("purelib", "platlib")))
+        # Somebody's own repository is measured by this package, wherever it is installed.
+        own = [str(PACKAGE.parent)] if _is_own(self._global_env_vars["ASV_PROJECT"]) else []
+        self._borrow("zz_borrowed", *(sysconfig.get_path(key) for key in ("purelib", "platlib")), *own)
         self._install_requirements()
 
     def install_project(self, conf: Any, repo: Any, commit_hash: str) -> None:
         """As asv does it, or where there is a build of the commit, by leading to that. First says how long it takes."""
-        _say_how_long()
+        _say_how_long(Path.cwd() if _is_own(conf.project) else None)
         if BUILD not in os.environ:
             super().install_project(conf, repo, commit_hash)
             return
@@ -71,17 +75,25 @@ class SharedEnvironment(Virtualenv):
             self._run_pip(["install", "--quiet", *missing], env=dict(os.environ))
 
 
+def _is_own(project: str) -> bool:
+    """Whether it is a repository of somebody's, not of this package."""
+    return project != PACKAGE.name
+
+
 @cache
-def _say_how_long() -> None:
-    """Once, before the first commit is built. Raises UserError, which asv tells, for a profile that there is not."""
+def _say_how_long(root: Path | None) -> None:
+    """Once, before the first commit is built. Raises UserError, which asv tells, for a profile that there is not.
+
+    root: of somebody's own repository.
+    """
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--bench", "-b", action="append", default=[])
-    functions = selected(parser.parse_known_args(sys.argv[1:])[0].bench)
+    functions = selected(parser.parse_known_args(sys.argv[1:])[0].bench, root)
     try:
         chosen = profile()
     except ValueError as error:
         raise util.UserError(str(error)) from error
-    minutes = math.ceil(estimate_s(chosen, functions) / 60)
+    minutes = math.ceil(estimate_s(chosen, functions, root=root) / 60)
     log.info(
         f"{len(functions)} Functions at profile {chosen}: about {minutes} min a commit and device on a quiet "
         "machine, and more where kernels are compiled for the first time"

@@ -18,6 +18,7 @@ from .measure.processes import START_S, Build, Processes, describing
 from .measure.rows import Arm, Group
 from .records import ASV_JOURNAL, ASV_RESULTS, Journal, Record
 from .registry import COMPILED
+from .sources import ROOT
 
 # workloads, dtypes: what is measured; budget_s: seconds a variant and phase, at most; the rest is of an `Effort`. One
 # server gives no interval: quick and glance, which is for the commits before, show the way and decide nothing.
@@ -58,9 +59,12 @@ SERVER_S, ARM_S, COMPILE_S = 1.4, 0.15, 1.2
 HAND_OVER_S = 0.02
 
 
-def estimate_s(name: str, functions: Iterable[str], device_count: int = 1) -> float:
-    """Seconds that a commit takes at a profile, about, where the kernels have been compiled before."""
-    return sum(_estimate_s(PROFILES[name], written(function), device_count) for function in functions)
+def estimate_s(name: str, functions: Iterable[str], device_count: int = 1, root: Path | None = None) -> float:
+    """Seconds that a commit takes at a profile, about, where the kernels have been compiled before.
+
+    root: of somebody's own repository, whose Functions these are.
+    """
+    return sum(_estimate_s(PROFILES[name], written(function, root), device_count) for function in functions)
 
 
 def _estimate_s(effort: Mapping[str, Any], variants: Sequence[str], device_count: int) -> float:
@@ -73,8 +77,12 @@ def _estimate_s(effort: Mapping[str, Any], variants: Sequence[str], device_count
     return effort["servers"] * SERVER_S + groups * (sampling + arms + compiled * COMPILE_S) + cases * HAND_OVER_S
 
 
-def sample(function: str, version: str) -> dict[str, Any]:
-    """All cases of a Function of the installed commit: {(*case, phase, metric): result}, and why others are missing."""
+def sample(function: str, version: str, *, own: bool = False) -> dict[str, Any]:
+    """All cases of a Function of the commit under test: {(*case, phase, metric): result}, and why others are missing.
+
+    own: whether it is one of somebody's repository, which lies checked out beside the environment, else of the package
+    that is installed there.
+    """
     root = Path(os.environ.get("ASV_CONF_DIR", "."))
     commit = os.environ.get("ASV_COMMIT", "")
     chosen = profile()
@@ -82,7 +90,7 @@ def sample(function: str, version: str) -> dict[str, Any]:
     path = folder / f"{function}.{chosen}.jsonl"
     journal = OfRun(path, _unfinished_run(Journal(path), root, commit) or run.run_id())
     conditions = {"source": "asv", "run": journal.run, "commit": commit}
-    otherwise = _measure(function, version, PROFILES[chosen], journal, conditions, _build(root))
+    otherwise = _measure(function, version, PROFILES[chosen], journal, conditions, _build(root, own))
     return {"found": {_key(record): _result(record) for record in journal.records()}, "otherwise": otherwise}
 
 
@@ -97,9 +105,10 @@ class OfRun(Journal):
         return (record for record in super().records() if record.run == self.run)
 
 
-def _build(root: Path) -> Build:
+def _build(root: Path, own: bool) -> Build:
     cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(root.resolve() / "build" / "inductor"))
-    return Build(environment=(("TORCHINDUCTOR_CACHE_DIR", cache),))
+    checkout = ((ROOT, str(Path(os.environ["ASV_ENV_DIR"]) / "project")),) if own else ()
+    return Build(environment=(("TORCHINDUCTOR_CACHE_DIR", cache), *checkout))
 
 
 def _measure(

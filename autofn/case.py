@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -59,11 +60,34 @@ def prepare(spec: Spec, key: Key, apply: Callable[..., Any], seed: int = 0) -> C
     dtype = dtype_named(key.dtype)
     spec.tolerance(dtype)
     inputs = spec.make_inputs(**spec.workloads[key.workload], dtype=dtype, device=key.device, seed=seed)
+    must_share_a_device(inputs)
     with torch.no_grad():
         outputs = as_tuple(spec.reference(*_undirtied(spec, inputs)))
     generator = torch.Generator().manual_seed(_seed(spec.name, key.workload, key.dtype, seed))
     grads = tuple(torch.randn(out.shape, generator=generator).to(out) for out in outputs)
     return Case(key, apply, inputs, grads)
+
+
+@contextmanager
+def explaining(case: Case) -> Iterator[None]:
+    """What fails inside because the variant returns another number of outputs than the reference is told as that."""
+    try:
+        yield
+    except Exception as error:
+        got, want = len(case.forward()), len(case.grad_outputs)
+        if got != want:
+            raise ValueError(
+                f"it returns {got} outputs where the reference returns {want}; return as many, in the same order"
+            ) from error
+        raise
+
+
+def must_share_a_device(inputs: tuple[Any, ...]) -> None:
+    """Raises ValueError for arguments on several devices; a single number may lie on the CPU."""
+    places = {f"input {n}": t.device.type for n, t in enumerate(inputs) if isinstance(t, torch.Tensor) and t.dim()}
+    if len(set(places.values())) > 1:
+        told = ", ".join(f"{name} on {device}" for name, device in places.items())
+        raise ValueError(f"make_inputs gives {told}; make all of them on the `device` that it is given")
 
 
 def denormal_inputs(case: Case) -> list[int]:

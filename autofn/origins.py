@@ -1,8 +1,9 @@
 """Where Functions come from: the package's own folders, and what somebody brings.
 
 Somebody's own are named by AUTOFN_SPECS (which `--spec` sets, so that all processes of a run see it), else by
-`specs = [...]` under `[tool.autofn]` in the pyproject.toml of the working folder: a Python file, a folder, or a module.
-Installed packages bring theirs by the entry point group `autofn.functions`.
+`specs = [...]` under `[tool.autofn]` in the pyproject.toml of the root: a Python file, a folder, or a module. The root
+is the working folder, or AUTOFN_ROOT, a copy of a repository as it was at some commit. Installed packages bring theirs
+by the entry point group `autofn.functions`.
 """
 
 from __future__ import annotations
@@ -48,6 +49,10 @@ class Origin(Protocol):
         """Where the Function's files lie, if it has a folder of its own."""
         ...
 
+    def file(self, name: str) -> Path | None:
+        """Where its Spec is written."""
+        ...
+
     def files(self) -> Iterator[Path]:
         """All that the Functions are made of."""
         ...
@@ -91,12 +96,39 @@ class Folders:
     def folder(self, name: str) -> Path | None:
         return self.path / name
 
+    def file(self, name: str) -> Path | None:
+        return self.path / name / "__init__.py"
+
     def files(self) -> Iterator[Path]:
         for kind in SOURCES:
             yield from self.path.rglob(kind)
 
     def _module(self, name: str) -> ModuleType:
         return importlib.import_module(f"{self.package}.{name}")
+
+
+class OwnFolders(Folders):
+    """Folders of somebody's own: one that cannot be read is told (see `broken`), and the others go on."""
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name in super().names() if self._is_read(name))
+
+    def _is_read(self, name: str) -> bool:
+        file = self.path / name / "__init__.py"
+        if str(file) in _BROKEN or "Spec(" not in file.read_text(errors="replace"):
+            return False
+        try:
+            self.declaration(name)
+        except ValueError as error:
+            _BROKEN[str(file)] = str(error)
+            return False
+        return True
+
+    def _module(self, name: str) -> ModuleType:
+        try:
+            return super()._module(name)
+        except Exception as error:  # a user's file may raise anything
+            raise ValueError(f"{self.path / name} cannot be imported: {sources.told(error)}") from error
 
 
 @dataclass(frozen=True)
@@ -124,9 +156,13 @@ class Declared:
     def folder(self, name: str) -> Path | None:
         return None
 
+    def file(self, name: str) -> Path | None:
+        return Path(self.module.__file__) if self.module.__file__ else None
+
     def files(self) -> Iterator[Path]:
-        if self.module.__file__:
-            yield Path(self.module.__file__)
+        file = self.file("")
+        if file is not None:
+            yield file
 
     def _specs(self) -> dict[str, Spec]:
         from .spec import Spec
@@ -138,24 +174,63 @@ class Declared:
 def called(variant: Any) -> Callable[..., Any]:
     """What is called: of an autograd.Function its `apply`; a word such as "my_ops.triton:swish" names one of these.
 
-    Raises as `sources.named`, ValueError for what cannot be called.
+    Raises as `sources.named`, ValueError for what cannot be called, ModuleNotFoundError for what its module needs and
+    is not installed.
     """
-    found = sources.named(variant) if isinstance(variant, str) else variant
+    try:
+        found = sources.named(variant) if isinstance(variant, str) else variant
+    except ValueError as error:
+        if not isinstance(error.__cause__, ModuleNotFoundError):
+            raise
+        raise ModuleNotFoundError(str(error), name=error.__cause__.name) from error
     apply = getattr(found, "apply", None) if isinstance(found, type) else found
     if not callable(apply):
         raise ValueError(f"a variant must be a callable, a torch.autograd.Function or the name of one, got {found!r}")
     return apply
 
 
+# What could not be read of what is asked for, by file, folder or module: why. The others go on without it.
+_BROKEN: dict[str, str] = {}
+
+
 def own() -> tuple[Origin, ...]:
-    """What AUTOFN_SPECS or the working folder's pyproject.toml names. Raises as `origins_of`."""
-    return tuple(origin for text in asked() for origin in origins_of(text))
+    """What AUTOFN_SPECS or the root's pyproject.toml names, without what is broken.
+
+    Raises ValueError where all of it is, with the reasons.
+    """
+    texts = asked()
+    found = tuple(origin for text in texts for origin in _working(text) if origin.names())
+    if texts and not found:
+        raise ValueError("\n".join(_BROKEN.values()))
+    return found
+
+
+def broken() -> dict[str, str]:
+    """By file, folder or module, why it could not be read, of what was asked for until now."""
+    return dict(_BROKEN)
+
+
+def _working(text: str) -> tuple[Origin, ...]:
+    if text in _BROKEN:
+        return ()
+    try:
+        return origins_of(text)
+    except (LookupError, ValueError) as error:
+        _BROKEN[text] = str(error)
+        return ()
+
+
+def forget() -> None:
+    """Whatever was found or missed is looked for anew."""
+    _BROKEN.clear()
+    for cached in (origins_of, installed, of_project):
+        cached.cache_clear()
 
 
 def asked() -> tuple[str, ...]:
     """The files, folders and modules that are named."""
     named = os.environ.get(ENVIRONMENT)
-    return tuple(named.split(os.pathsep)) if named else _of_project(Path.cwd() / "pyproject.toml")
+    return tuple(named.split(os.pathsep)) if named else of_project(sources.root() / "pyproject.toml")
 
 
 def ask(texts: list[str]) -> None:
@@ -164,7 +239,8 @@ def ask(texts: list[str]) -> None:
 
 
 @cache
-def _of_project(file: Path) -> tuple[str, ...]:
+def of_project(file: Path) -> tuple[str, ...]:
+    """What a pyproject.toml names. Raises ValueError where it says something else than names."""
     if not file.is_file():
         return ()
     try:
@@ -173,7 +249,8 @@ def _of_project(file: Path) -> tuple[str, ...]:
         raise ValueError(f"{file}: cannot be read as TOML: {error}") from error
     if not isinstance(said, list) or not all(isinstance(text, str) for text in said):
         raise ValueError(f"{file}: specs under [tool.autofn] must be a list of files, folders or modules, got {said!r}")
-    return tuple(str(file.parent / text) if _is_path(text) else text for text in said)
+    folder = file.parent
+    return tuple(str(folder / text) if _is_path(text) or (folder / text).is_dir() else text for text in said)
 
 
 @cache
@@ -200,7 +277,7 @@ def _of_module(module: ModuleType) -> Origin:
     """A package of folders, or a module that holds Specs."""
     declared = Declared(module)
     if not declared.names() and hasattr(module, "__path__"):
-        return Folders(module.__name__, Path(next(iter(module.__path__))))
+        return OwnFolders(module.__name__, Path(next(iter(module.__path__))))
     return declared
 
 
@@ -212,13 +289,13 @@ def _of_folder(folder: Path) -> Iterator[Origin]:
             raise ValueError(f"{folder}: a folder of Functions is imported, so its name must be a Python name")
         if str(folder.parent) not in sys.path:
             sys.path.append(str(folder.parent))
-        yield Folders(folder.name, folder)
+        yield OwnFolders(folder.name, folder)
         return
     files = [file for file in sorted(folder.glob("*.py")) if "Spec(" in file.read_text(errors="replace")]
     if not files:
         raise ValueError(f"{folder}: holds no Spec, neither in a subfolder's __init__.py nor in a .py file")
     for file in files:
-        yield from origins_of(str(file))
+        yield from _working(str(file))
 
 
 def _is_path(text: str) -> bool:

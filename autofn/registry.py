@@ -44,11 +44,11 @@ def names() -> tuple[str, ...]:
 
     Somebody's own (see `origins`) where there are any, else the built-in ones and those of installed packages.
     """
-    from . import origins
+    from . import origins, sources
 
-    return tuple(
-        sorted(name for origin in origins.own() or (_built_in(), *origins.installed()) for name in origin.names())
-    )
+    # A copy of a repository without any is one without any: the built-in ones are not its own.
+    others = () if os.environ.get(sources.ROOT) else (_built_in(), *origins.installed())
+    return tuple(sorted(name for origin in origins.own() or others for name in origin.names()))
 
 
 def every_name() -> tuple[str, ...]:
@@ -85,6 +85,11 @@ def _origin(name: str) -> Origin:
 def folder(name: str) -> Path | None:
     """The folder that a Function's files lie in, None for one that is declared in a file with others."""
     return _origin(name).folder(name)
+
+
+def file(name: str) -> Path | None:
+    """The file that a Function's Spec is written in, None for a module without one."""
+    return _origin(name).file(name)
 
 
 def is_built_in(name: str) -> bool:
@@ -204,7 +209,9 @@ def unavailable(function: str, name: str, device: str = "cpu") -> str | None:
     except NotImplementedError as error:
         return str(error).removeprefix(f"{function} ({name}): ")
     except Exception as error:  # a variant's file may hold anything; listing the others must go on
-        return f"cannot be loaded: {type(error).__name__}: {error}"
+        from .sources import told
+
+        return f"cannot be loaded: {told(error)}"
     return None
 
 

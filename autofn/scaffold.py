@@ -1,7 +1,11 @@
-"""What `autofn new` writes: a Function's folder that passes check at once, ready to be changed. Imports no torch."""
+"""What `autofn new` and `autofn init` write: a Function's folder that passes check at once, and what runs on it.
+
+Imports no torch.
+"""
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +17,17 @@ from .records import write_atomically
 
 TEMPLATES = Path(__file__).parent / "templates"
 FUNCTION = ("__init__.py", "reference.py", "python.py", "fused.py", "cpp.py", "kernel.cpp")
+# Where `init` writes what, by template.
+REPOSITORY = {
+    "asv.conf.json": "asv.conf.json",
+    "benchmarks.py": "benchmarks/__init__.py",
+    "timing.py": "benchmarks/timing.py",
+    "memory.py": "benchmarks/memory.py",
+    "comparison.py": "reports/comparison.py",
+    "commits.py": "reports/commits.py",
+    "workflow.yml": ".github/workflows/autofn.yml",
+    "gitignore": ".gitignore",
+}
 SETTING = '[tool.autofn]\nspecs = ["{folder}"]\n'
 
 
@@ -48,6 +63,37 @@ def new(name: str, root: Path = Path(), into: Path | None = None) -> Written:
     named = [Path(text).resolve() for text in origins.asked()]
     left = [] if project in files or folder.resolve() in named else [f"add to {project}:\n{setting}"]
     return Written(write(files), [*left, f"autofn check {name}", "pytest --autofn"])
+
+
+def init(root: Path = Path()) -> Written:
+    """Writes what asv, reports and a workflow on GitHub need, into a repository that has none: no file over another.
+
+    Raises ValueError in a checkout of autofn, and where pyproject.toml names no spec files, LookupError outside a
+    repository of git.
+    """
+    from .repository import top
+
+    if is_checkout(root):
+        raise ValueError("init: this is a checkout of autofn, which has all of it")
+    if top(root).resolve() != root.resolve():
+        raise ValueError(f"init: run it at the top of the repository, {top(root)}")
+    if not origins.of_project((root / "pyproject.toml").resolve()):
+        raise ValueError("init: pyproject.toml names no spec files; `autofn new NAME` writes one, docs/own.md says how")
+    words = {"project": root.resolve().name, "branch": _branch(root)}
+    files = {root / path: rendered(f"repository/{template}", **words) for template, path in REPOSITORY.items()}
+    there = [path for path in files if path.exists()]
+    written = write({path: text for path, text in files.items() if path not in there})
+    left = [f"{path} is there already and was left as it is" for path in there if path.name != ".gitignore"]
+    if root / ".gitignore" in there:
+        left.append(f"see that .gitignore holds {' '.join(files[root / '.gitignore'].split())}")
+    then = ["git add and commit", "asv machine --yes && AUTOFN_PROFILE=quick asv run", "autofn report"]
+    return Written(written, [*left, *then])
+
+
+def _branch(root: Path) -> str:
+    """The branch that is checked out, whose history asv publishes."""
+    words = ["git", "-C", str(root), "symbolic-ref", "--quiet", "--short", "HEAD"]
+    return subprocess.run(words, capture_output=True, text=True).stdout.strip() or "main"
 
 
 def is_checkout(root: Path) -> bool:

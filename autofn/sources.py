@@ -5,12 +5,19 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import os
 import sys
+import sysconfig
+import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from .registry import unknown
+
+ROOT = "AUTOFN_ROOT"
+PACKAGE = Path(__file__).parent
+STDLIB = sysconfig.get_path("stdlib")
 
 # Modules that somebody named.
 _LOADED: set[str] = set()
@@ -52,20 +59,20 @@ def fingerprint() -> str:
 
 def module_of(place: str) -> ModuleType:
     """The module of a dotted name or of a path that ends in .py. Raises as `named`."""
+    _see_the_root()
     if place.endswith(".py"):
         return _file(Path(place))
-    _see_the_working_folder()
     try:
         _LOADED.add(place)
         return importlib.import_module(place)
     except ModuleNotFoundError as error:
         if error.name and place.startswith(error.name):
             raise LookupError(
-                f"there is no module {error.name!r}; they are looked for in {Path.cwd()} and in this Python's packages"
+                f"there is no module {error.name!r}; they are looked for in {root()} and in this Python's packages"
             ) from error
         raise ValueError(f"{place} cannot be imported: it needs {error.name!r}, which is not installed") from error
     except Exception as error:  # a user's module may raise anything
-        raise ValueError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{place} cannot be imported: {told(error)}") from error
 
 
 def _file(path: Path) -> ModuleType:
@@ -87,10 +94,45 @@ def _file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:  # a user's file may raise anything
         del sys.modules[name]
-        raise ValueError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{path} cannot be imported: {told(error)}") from error
     return module
 
 
-def _see_the_working_folder() -> None:
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+def told(error: BaseException) -> str:
+    """An exception, and the last line of somebody's own code: "RuntimeError: wrong (mine.py:3: `raise ...`)"."""
+    if isinstance(error, SyntaxError) and error.filename:
+        place: tuple[str, int | None, str | None] | None = (error.filename, error.lineno, error.text)
+        message = error.msg
+    else:
+        frames = [each for each in traceback.extract_tb(error.__traceback__) if _is_own(each.filename)]
+        place = (frames[-1].filename, frames[-1].lineno, frames[-1].line) if frames else None
+        message = str(error)
+    said = f"{type(error).__name__}: {message}"
+    if place is None:
+        return said
+    file, line, text = place
+    return f"{said} ({_short(file)}:{line}: `{(text or '').strip()}`)"
+
+
+def _is_own(file: str) -> bool:
+    """Whether a file is neither Python's, nor an installed package's, nor of this package but a Function."""
+    path = Path(file)
+    if not path.is_file() or "site-packages" in path.parts or path.is_relative_to(STDLIB):
+        return False
+    return not path.is_relative_to(PACKAGE) or path.is_relative_to(PACKAGE / "functions")
+
+
+def _short(file: str) -> str:
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
+
+
+def root() -> Path:
+    """Where somebody's own lies: the working folder, or the copy of a repository that is measured."""
+    return Path(os.environ.get(ROOT) or Path.cwd())
+
+
+def _see_the_root() -> None:
+    if root() != Path.cwd() or "" not in sys.path:
+        folders = [str(folder) for folder in (root(), root() / "src") if folder.is_dir()]
+        sys.path[:0] = [folder for folder in folders if folder not in sys.path]

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -86,12 +86,14 @@ class Spec:
     operations: Cost | None = None
     promises: tuple[str, ...] = ()
 
+    required_workloads: ClassVar[tuple[str, ...]] = REQUIRED_WORKLOADS
+
     def __post_init__(self) -> None:
         check_name(self.name)
-        missing = [workload for workload in REQUIRED_WORKLOADS if workload not in self.workloads]
+        missing = [workload for workload in self.required_workloads if workload not in self.workloads]
         if missing:
             raise ValueError(
-                f"{self.name}: workloads must hold {', '.join(REQUIRED_WORKLOADS)}, got "
+                f"{self.name}: workloads must hold {', '.join(self.required_workloads)}, got "
                 f"{', '.join(self.workloads) or 'none'}; add {', '.join(missing)}"
             )
         if not self.tolerances:

@@ -25,7 +25,7 @@ from support import (
     write_function,
 )
 
-from autofn import asv, asv_run, registry, results
+from autofn import asv, asv_run, origins, registry, results
 from autofn.measure import lockstep
 from autofn.measure.rows import MEMORY_METRICS
 from autofn.records import ASV_JOURNAL, ASV_RESULTS, FAILED, OK, UNAVAILABLE, Journal
@@ -121,6 +121,25 @@ def test_a_version_that_is_no_literal_is_an_error(folders, declared):
     write_function(folders, "ant", DECLARATION.replace('version="1"', declared))
     with pytest.raises(ValueError, match=r"ant: Spec\(version=...\) must be a literal string"):
         asv.version("ant")
+
+
+def test_the_suites_of_a_repository_are_those_of_its_spec_files(tmp_path):
+    write_function(tmp_path / "own", "ant", python_b="")
+    (tmp_path / "src" / "pack").mkdir(parents=True)
+    (tmp_path / "src" / "pack" / "specs.py").write_text(
+        "from autofn import Spec\nA = Spec('bee', f, g, {}, {}, '2', variants={'python': f, 'cpp_c': f})\n"
+    )
+    (tmp_path / "pyproject.toml").write_text('[tool.autofn]\nspecs = ["own", "pack.specs"]\n')
+    ant, bee = asv.declared(tmp_path)
+    assert (ant.name, ant.version, ant.axis[len(asv.VARIANTS) :]) == ("ant", "1", ["python_b"])
+    assert (bee.name, bee.version, bee.axis[len(asv.VARIANTS) :]) == ("bee", "2", ["cpp_c"])
+    assert list(asv.memory(tmp_path)) == ["ant", "bee"]
+    assert asv.written("bee", tmp_path) == ["eager", "compile", "python", "cpp_c"]
+    assert asv.selected(["timing.bee"], tmp_path) == ["bee"]
+    (tmp_path / "pyproject.toml").write_text('[tool.autofn]\nspecs = ["owns"]\n')
+    origins.forget()
+    with pytest.raises(LookupError, match=r"names 'owns' for its specs, and there is no "):
+        asv.declared(tmp_path)
 
 
 # What the benchmarks hand over

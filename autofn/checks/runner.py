@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from ..records import OK
+from ..sources import told
 from .rule import ERROR, FULL, QUICK, Finding, Outcome, Rule, not_applicable, outcome_of
 from .runs import raised
 from .subject import Subject
@@ -31,6 +32,8 @@ LIMIT_S = {QUICK: 30.0, FULL: 240.0}
 BUILD_S = 600.0
 # So many rules import Dynamo (1.5 s) anyway.
 MANY = 40
+# Characters of a message that are kept.
+LONGEST = 500
 LOST = "a Function must raise, never end or block the process; run it with --no-isolate under a debugger"
 
 
@@ -95,9 +98,7 @@ def run_all(lists: Sequence[Sequence[Job]], *, isolated: bool = True) -> Iterato
             yield from ((which, number, judge(job)) for number, job in enumerate(jobs))
         return
     if sum(map(len, lists)) >= MANY:
-        # What many rules import at their first call: once here, not in every worker.
-        import torch._dynamo
-        import torch.utils.checkpoint
+        import_for_all()
     if any(job.compiles for jobs in lists for job in jobs):
         import torch._inductor.compile_fx  # noqa: F401
     through: queue.SimpleQueue[tuple[int, int, Outcome] | None] = queue.SimpleQueue()
@@ -129,6 +130,12 @@ def run_all(lists: Sequence[Sequence[Job]], *, isolated: bool = True) -> Iterato
         each.result()
 
 
+def import_for_all() -> None:
+    """What many rules import at their first call: once here, not in every worker that is forked from here on."""
+    import torch._dynamo
+    import torch.utils.checkpoint  # noqa: F401
+
+
 def judge(job: Job) -> Outcome:
     """What the rule says of its subject. What a Function raises under a rule is that rule's finding."""
     begin = time.perf_counter()
@@ -144,7 +151,7 @@ def _judged(job: Job) -> Outcome:
     except NotImplementedError as error:
         return not_applicable(str(error))
     except Exception as error:  # a user's file may raise anything
-        return _raised(job, f"cannot be loaded: {type(error).__name__}: {_line(error)}")
+        return _raised(job, f"cannot be loaded: {' '.join(told(error).split())[:LONGEST]}")
     if job.rule.written and not subject.written:
         return not_applicable("derived from PyTorch's own operations: there is no Function to look into")
     try:
@@ -162,7 +169,7 @@ def _raised(job: Job, message: str, fix: str = "") -> Outcome:
 
 
 def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:500]
+    return " ".join(str(error).split())[:LONGEST]
 
 
 def _backward_runs_in_a_fork() -> bool:

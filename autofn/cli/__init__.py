@@ -20,6 +20,7 @@ from .choose import choose_command
 from .compare import compare_command
 from .dev import dev_command
 from .fleet import fleet_command
+from .init import init_command
 from .list import list_command
 from .new import new_command
 from .regressions import regressions_command
@@ -41,6 +42,7 @@ app = typer.Typer(
 )
 app.command("list")(list_command)
 app.command("new")(new_command)
+app.command("init")(init_command)
 app.command("check")(check_command)
 app.command("rule")(rule_command)
 app.command("bench")(bench_command)
@@ -88,7 +90,18 @@ def main() -> None:
                 "autofn: interrupted; what was done is on disk, bench and check go on from there, trace with --missing",
                 err=True,
             )
+        elif _tell_broken() and not ended.code:
+            sys.exit(1)
         raise
+
+
+def _tell_broken() -> bool:
+    """Says what of somebody's own could not be read, and was gone on without; whether there is any."""
+    origins = sys.modules.get(f"{__package__.removesuffix('.cli')}.origins")
+    broken = origins.broken() if origins else {}
+    for reason in broken.values():
+        typer.echo(f"autofn: {reason}", err=True)
+    return bool(broken)
 
 
 def _speaks_to_the_user(error: Exception) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Device, Dtypes, Functions, JsonFile, Specs, Variants, Workloads
+from .options import Device, Dtypes, Inputs, JsonFile, OrYours, Reference, Specs, Variants, Workloads
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +25,9 @@ VERDICT_MARKS = {
 
 
 def bench_command(
-    functions: Functions = None,
+    functions: OrYours = None,
+    inputs: Inputs = None,
+    reference: Reference = None,
     spec: Specs = None,
     variant: Variants = None,
     workload: Workloads = None,
@@ -54,7 +56,7 @@ def bench_command(
     The variants of one Function take their samples in turn, each in processes of its own. An interrupted run goes on
     with the same command. Exit status 1 for a variant that failed, and for a promise of its Spec that is broken.
     """
-    from .. import measure, results, speedups
+    from .. import given, measure, results, sources, speedups
     from ..measure import machine, run, selection
     from ..measure.instructions import count_tasks
     from ..records import FAILED, OK
@@ -66,6 +68,7 @@ def bench_command(
     if allocator not in ("settled", "stock"):
         raise ValueError(f"--allocator: must be settled or stock, got {allocator!r}")
     run.check_threads(threads)
+    functions = given.functions(functions, inputs, reference)
     tasks = selection.tasks(functions, variants=variant, workloads=workload, dtypes=dtype or DTYPES, devices=[device])
     phases, ways = selection.phases(phase), selection.ways(way, device) if isolate and not quick else way
     effort: dict[str, Any] = {
@@ -77,7 +80,9 @@ def bench_command(
         "ways": ways,
     }
     commit = machine.commit()
-    asked = [(str(task.group), [arm.variant for arm in task.arms]) for task in tasks]
+    asked: list[Any] = [(str(task.group), [arm.variant for arm in task.arms]) for task in tasks]
+    if inputs:
+        asked.append(sources.fingerprint())
     saving = resumable("bench", commit, asked, phases, effort, *(["instructions"] if instructions else []))
     conditions = {"source": "bench", "run": saving.run, "commit": commit}
     with progress_bar("bench") as progress:

@@ -7,26 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Device, Dtypes, JsonFile, Specs, Variants
+from .options import Device, Dtypes, Inputs, JsonFile, OrYours, Reference, Specs, Variants
 
 if TYPE_CHECKING:
     from ..checks.plan import Check
 
 
 def check_command(
-    functions: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FUNCTION]...", help="Functions, all by default; or yours: pkg.module:NAME, path/to/file.py:NAME."
-        ),
-    ] = None,
-    inputs: Annotated[
-        str | None,
-        typer.Option("--inputs", metavar="SOURCE", help="Makes the arguments of yours: pkg.module:make_inputs."),
-    ] = None,
-    reference: Annotated[
-        str | None, typer.Option("--reference", metavar="SOURCE", help="Yours in PyTorch's own operations.")
-    ] = None,
+    functions: OrYours = None,
+    inputs: Inputs = None,
+    reference: Reference = None,
     surrogate: Annotated[
         bool, typer.Option("--surrogate", help="Its gradient is intentionally not the derivative.")
     ] = False,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from ..scaffold import Written
 
 
 def new_command(
@@ -21,7 +24,11 @@ def new_command(
     """
     from ..scaffold import new
 
-    written = new(name, into=into)
+    print_written(new(name, into=into))
+
+
+def print_written(written: Written) -> None:
+    """The files on stdout, what is left to do on stderr."""
     for path in written.files:
         typer.echo(path)
     typer.echo("\nnext:", err=True)

@@ -14,8 +14,7 @@ def _use(texts: list[str] | None) -> None:
         from .. import origins
 
         origins.ask(texts)
-        for text in origins.asked():
-            origins.origins_of(text)
+        origins.own()
 
 
 Specs = Annotated[
@@ -30,6 +29,18 @@ Specs = Annotated[
     ),
 ]
 Functions = Annotated[list[str] | None, typer.Argument(metavar="[FUNCTION]...", help="Functions; all by default.")]
+OrYours = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FUNCTION]...", help="Functions, all by default; or yours: pkg.module:NAME, path/to/file.py:NAME."
+    ),
+]
+Inputs = Annotated[
+    str | None, typer.Option("--inputs", metavar="SOURCE", help="Makes the arguments of yours: pkg.module:make_inputs.")
+]
+Reference = Annotated[
+    str | None, typer.Option("--reference", metavar="SOURCE", help="Yours in PyTorch's own operations.")
+]
 Variants = Annotated[list[str] | None, typer.Option("--variant", "-v", help="Only these variants; repeatable.")]
 Workloads = Annotated[list[str] | None, typer.Option("--workload", "-w", help="Only these workloads; repeatable.")]
 Dtypes = Annotated[list[str] | None, typer.Option("--dtype", help="Such as float32, bfloat16; repeatable.")]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Device, Functions, Specs, Variants
+from .options import Device, Inputs, OrYours, Reference, Specs, Variants
 
 if TYPE_CHECKING:
     from ..tracing import TraceSummary
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def trace_command(
-    functions: Functions = None,
+    functions: OrYours = None,
+    inputs: Inputs = None,
+    reference: Reference = None,
     spec: Specs = None,
     variant: Variants = None,
     workload: Annotated[str, typer.Option("--workload", "-w", help="The named set of sizes.")] = "small",
@@ -53,8 +55,11 @@ def trace_command(
         _compare(*compare, functions, out)
         return
     if functions or not show:
+        from .. import given
+
         found = _record(
-            commit, functions=functions or None, variants=variant or None, workload=workload, dtype=dtype,
+            commit, functions=given.functions(functions, inputs, reference), variants=variant or None,
+            workload=given.WORKLOAD if inputs else workload, dtype=dtype,
             device=device, steps=steps, stacks=stacks, flame=flame, memory=memory, missing=missing, out=out,
         )  # fmt: skip
         if not show:

@@ -1,4 +1,8 @@
-"""From what a person names (a revision, the working tree, a Python) to a build that arms can run. Imports no torch."""
+"""From what a person names (a revision, the working tree, a Python) to a build that arms can run. Imports no torch.
+
+In a checkout of the package a build is the package, installed into a folder. In somebody's own repository it is a copy
+of the repository, whose spec files are those of its pyproject.toml, beside the one package that is installed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,9 @@ from importlib import metadata
 from pathlib import Path
 
 from ..measure.processes import Build
+from ..origins import ENVIRONMENT, of_project
 from ..repository import resolve, run_git, top
+from ..sources import ROOT
 
 BUILDS = Path(".autofn/builds")
 ASV_ENVIRONMENTS = Path(".asv/env")
@@ -34,13 +40,15 @@ class Side:
     """One side of a comparison.
 
     name: as it was given. commit: the full hash, "+dirty" for the working tree, "" for a Python. folder: its packages,
-    None for a Python, which has them installed.
+    None for a Python, which has them installed. own: None in a checkout of the package; in somebody's repository the
+    folder of Functions, relative, or "" where they lie in files.
     """
 
     name: str
     commit: str
     build: Build
     folder: Path | None
+    own: str | None = None
 
     @property
     def title(self) -> str:
@@ -68,17 +76,33 @@ def side(name: str, root: Path, *, threads: int = 1, said: Callable[[str], None]
         commit = resolve(root, name)
         label, copy = commit[:12], _copy_commit(commit)
     folder = root / BUILDS / f"{label}-torch{metadata.version('torch')}"
+    if is_package(root):
+        if not folder.exists():
+            wheel = asv_wheel(root, commit)
+            said(f"unpacking asv's build of {name}" if wheel else f"building {name}")
+            _build(root, copy, folder, wheel)
+        return Side(name, commit, Build(threads=threads, environment=environment(root, folder)), folder)
     if not folder.exists():
-        wheel = asv_wheel(root, commit)
-        said(f"unpacking asv's build of {name}" if wheel else f"building {name}")
-        _build(root, copy, folder, wheel)
-    return Side(name, commit, Build(threads=threads, environment=environment(root, folder)), folder)
+        _copy(root, copy, folder)
+    own = Build(threads=threads, environment=_own_environment(root, folder))
+    return Side(name, commit, own, folder, _folder_of_functions(folder))
+
+
+def is_package(root: Path) -> bool:
+    """Whether a repository is one of this package itself, not somebody's own."""
+    return (root / "autofn" / "functions").is_dir()
+
+
+def _folder_of_functions(copy: Path) -> str:
+    folders = [Path(text) for text in of_project(copy / "pyproject.toml") if Path(text).is_dir()]
+    return str(folders[0].relative_to(copy)) if folders else ""
 
 
 def tree_files(root: Path) -> list[Path]:
     """The files of the working tree that git would take, deleted ones left out."""
     listed = run_git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
-    return [Path(name) for name in sorted(set(listed)) if name and (root / name).is_file()]
+    ours = (f"{BUILDS.parts[0]}/", ".asv/")
+    return [Path(name) for name in sorted(set(listed)) if (root / name).is_file() and not name.startswith(ours)]
 
 
 def tree_digest(root: Path) -> str:
@@ -136,6 +160,16 @@ def _build(root: Path, copy: Callable[[Path, Path], None], folder: Path, wheel: 
         os.replace(packages, folder)
 
 
+def _copy(root: Path, copy: Callable[[Path, Path], None], folder: Path) -> None:
+    """The sources that `copy` fetches in `folder`, which appears when it is whole."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="build-", dir=folder.parent) as scratch:
+        sources = Path(scratch) / "sources"
+        sources.mkdir()
+        copy(root, sources)
+        os.replace(sources, folder)
+
+
 def _call(command: list[str], folder: Path, log: Path) -> None:
     done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     with log.open("a") as file:
@@ -150,3 +184,12 @@ def environment(root: Path, folder: Path) -> tuple[tuple[str, str], ...]:
     path = os.pathsep.join([str(folder.resolve()), *filter(None, [os.environ.get("PYTHONPATH")])])
     cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(root.resolve() / "build" / "inductor"))
     return (("PYTHONPATH", path), ("TORCHINDUCTOR_CACHE_DIR", cache))
+
+
+def _own_environment(root: Path, folder: Path) -> tuple[tuple[str, str], ...]:
+    """The copy is where modules and spec files are looked for, those too that are named by paths in the repository."""
+    named = [Path(text) for text in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if text]
+    moved = [str(folder / path.relative_to(root)) if path.is_relative_to(root) else str(path) for path in named]
+    specs = ((ENVIRONMENT, os.pathsep.join(moved)),) if moved else ()
+    source = folder / "src"
+    return (*environment(root, source if source.is_dir() else folder), (ROOT, str(folder.resolve())), *specs)

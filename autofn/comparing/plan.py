@@ -35,15 +35,24 @@ def differing(base: Side, head: Side, functions: Sequence[str]) -> list[str]:
     """The Functions whose code differs. All of them where what they share does, or where a side is a Python."""
     if base.folder is None or head.folder is None:
         return list(functions)
-    shared = [_digest(side.folder / "autofn", SHARED) for side in (base, head) if side.folder]
-    if shared[0] != shared[1]:
+    if _shared(base.folder, base.own) != _shared(head.folder, head.own):
         return list(functions)
-    return [
-        name
-        for name in functions
-        if _digest(base.folder / "autofn" / "functions", [name])
-        != _digest(head.folder / "autofn" / "functions", [name])
-    ]
+    before, after = (_functions(folder, side.own) for folder, side in ((base.folder, base), (head.folder, head)))
+    return [name for name in functions if _digest(before, [name]) != _digest(after, [name])]
+
+
+def _functions(folder: Path, own: str | None) -> Path:
+    return folder / "autofn" / "functions" if own is None else folder / own
+
+
+def _shared(folder: Path, own: str | None) -> str:
+    """A digest of what Functions run through: in somebody's repository, all that is no Function's folder."""
+    if own is None:
+        return _digest(folder / "autofn", SHARED)
+    outside = {file for kind in SOURCES for file in folder.rglob(kind)}
+    if own:
+        outside -= {file for kind in SOURCES for file in (folder / own).glob(f"*/**/{kind}")}
+    return _digest(folder, sorted(str(file.relative_to(folder)) for file in outside))
 
 
 def _digest(folder: Path, names: Sequence[str]) -> str:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ..records import Journal, Record
+    from .benched import Benched
     from .run import Progress, Task
+    from .selection import Known
 
 
 def bench(
-    functions: Sequence[str] | None = None,
+    what: Callable[..., Any] | Sequence[str] | None = None,
+    make_inputs: Callable[..., Any] | None = None,
     *,
+    reference: Callable[..., Any] | None = None,
     variants: Sequence[str] | None = None,
     workloads: Sequence[str] | None = None,
     dtypes: Sequence[str] | None = ("float32",),
@@ -29,28 +31,55 @@ def bench(
     allocator: str = "settled",
     dynamic: bool = False,
     ways: Sequence[str] | None = None,
-) -> pd.DataFrame:
-    """Times and saved bytes of all variants side by side, as the tidy frame of `autofn.results`.
+) -> Benched:
+    """Times and saved bytes of all variants side by side; `frame` of what comes back is that of `autofn.results`.
 
-    None means all; phases by default forward, backward and forward_backward. budget_s: seconds a variant and phase; a
-    group ends earlier when all its ratios are known to 2 %. isolate: each variant in processes of its own, so that
-    intervals and verdicts hold beyond one process; false samples in this process. allocator: "settled" or "stock".
-    dynamic: compiled variants are compiled for any sizes instead of those of the case. ways: how a device's time is
-    taken, by default in all ways that the device has. Raises LookupError for unknown names, ValueError for too many
-    threads.
+    what: a Function of yours, and then make_inputs gives its arguments and reference is what it is measured
+    against, all in this process; or names of the registry's Functions. None means all; phases by default forward,
+    backward and forward_backward. budget_s: seconds a variant and phase; a group ends earlier when all its ratios
+    are known to 2 %. isolate: each variant in processes of its own, so that intervals and verdicts hold beyond one
+    process; false samples in this process. allocator: "settled" or "stock". dynamic: compiled variants are compiled
+    for any sizes instead of those of the case. ways: how a device's time is taken, by default in all ways that the
+    device has. In a notebook a bar shows how far it is. Raises LookupError for unknown names, ValueError for too
+    many threads, and for arguments that do not go together.
     """
-    from .. import results
+    from .. import registry, results
     from ..records import Journal
-    from . import machine, run, selection
+    from . import machine, notebook, run, selection
+    from .benched import Benched
 
-    chosen = selection.tasks(functions, variants=variants, workloads=workloads, dtypes=dtypes, devices=devices)
+    known: Known = registry
+    if callable(what):
+        known, isolate = _given(what, make_inputs, reference), False
+        what = known.names()
+    elif make_inputs or reference:
+        raise ValueError("bench: make_inputs and reference go with a Function of your own, not with names")
+    chosen = selection.tasks(what, variants=variants, workloads=workloads, dtypes=dtypes, devices=devices, known=known)
     with tempfile.TemporaryDirectory() as folder:
         conditions = {"source": "bench", "run": run.run_id(), "commit": machine.commit()}
         found = measure_tasks(
             chosen, selection.phases(phases), Journal(Path(folder) / "bench.jsonl"), conditions=conditions,
             threads=threads, budget_s=budget_s, isolate=isolate, allocator=allocator, dynamic=dynamic, ways=ways,
+            known=known, progress=notebook.progress("bench"),
         )  # fmt: skip
-        return results.frame(found)
+        return Benched(results.frame(found))
+
+
+def _given(function: Callable[..., Any], make_inputs: Any, reference: Any) -> Known:
+    from ..given import One, spec_of
+
+    if make_inputs is None or reference is None:
+        raise ValueError(
+            "bench: make_inputs and reference must be given with a Function of your own: what makes its arguments, and "
+            "what it is measured against"
+        )
+    return One(spec_of(_called(function), function, make_inputs, reference))
+
+
+def _called(function: Any) -> str:
+    from ..given import name_of
+
+    return name_of(getattr(function, "__qualname__", "") or type(function).__name__)
 
 
 def measure_tasks(
@@ -65,6 +94,7 @@ def measure_tasks(
     allocator: str = "settled",
     dynamic: bool = False,
     ways: Sequence[str] | None = None,
+    known: Known | None = None,
     progress: Progress = lambda done, total, label: None,
 ) -> list[Record]:
     """What `bench` does with a journal: measures what it lacks, and returns all of its records.
@@ -89,7 +119,7 @@ def measure_tasks(
 
     if not isolate:
         return run.execute(
-            tasks, phases, _in_this_process(threads, budget_s), journal, conditions=fields, protocols=IN_PROCESS,
+            tasks, phases, _in_this_process(threads, budget_s, known), journal, conditions=fields, protocols=IN_PROCESS,
             progress=progress,
         )  # fmt: skip
     from . import isolated
@@ -125,16 +155,17 @@ def _measure_ceilings(tasks: Sequence[Task], threads: int, journal: Journal, con
             journal.append([replace(found, **conditions) for found in ceilings.measure(threads, lacking, device)])
 
 
-def _in_this_process(threads: int, budget_s: float) -> Any:
+def _in_this_process(threads: int, budget_s: float, known: Known | None) -> Any:
     from .. import registry
     from . import inprocess, run
 
     run.set_threads(threads)
+    known = known or registry
 
     def measure(task: Task, rows: Any) -> Any:
         def load(variant: str) -> Any:
-            return registry.load(task.group.function, variant, task.group.device)
+            return known.load(task.group.function, variant, task.group.device)
 
-        return inprocess.measure(registry.spec(task.group.function), rows, task.arms, load, budget_s)
+        return inprocess.measure(known.spec(task.group.function), rows, task.arms, load, budget_s)
 
     return measure

@@ -9,10 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .. import compiled
-from ..case import Case, prepare
+from ..case import Case, explaining, prepare
 from ..observe import accuracy
 from ..observe.saved import ledger, saved_bytes, saved_new_bytes
 from ..records import FAILED, UNAVAILABLE, Record
+from ..sources import told
 from . import phases, sampling
 from .protocols import WALL
 from .rows import Arm, Rows
@@ -60,7 +61,7 @@ def measure(
         except NotImplementedError as error:
             yield from rows.missing(arm.variant, UNAVAILABLE, str(error))
         except Exception as error:  # whatever a Function raises is its own row, and the others go on
-            yield from rows.missing(arm.variant, FAILED, f"{type(error).__name__}: {error}")
+            yield from rows.missing(arm.variant, FAILED, told(error))
     for variant, found in ready.items():
         yield from rows.memory(variant, found.saved)
         yield from rows.error(variant, found.error)
@@ -76,7 +77,8 @@ def _prepare(spec: Spec, rows: Rows, arm: Arm, load: Load, clock: Callable[[], f
     first = {}
     for phase in rows.phases:
         begin = clock()
-        phases.SAMPLE[phase](case, 1, clock)
+        with explaining(case):
+            phases.SAMPLE[phase](case, 1, clock)
         first[phase] = clock() - begin
     counts = compiled.counts() - before
     if arm.compiled and counts.graphs < 1:
@@ -119,5 +121,5 @@ def _guarded(case: Case, phase: str, clock: Callable[[], float], failures: dict[
     try:
         return phases.SAMPLE[phase](case, number, clock)
     except Exception as error:  # as in `measure`
-        failures[case.key.variant] = f"{type(error).__name__}: {error}"
+        failures[case.key.variant] = told(error)
         return 0.0

@@ -225,7 +225,9 @@ class Role:
         except NotImplementedError as error:
             return {"unavailable": str(error)}
         except Exception as error:  # a Function may raise anything: it is the arm's result
-            return {"failed": f"{type(error).__name__}: {error}"}
+            from ..sources import told
+
+            return {"failed": told(error)}
 
 
 class Template(Role):
@@ -261,7 +263,7 @@ class Template(Role):
 def first_calls(spec: Any, message: Message, apply: Any) -> Message:
     """Seconds of the very first call of each phase, compiling included, and what was compiled."""
     from .. import compiled
-    from ..case import Key, denormal_inputs, prepare
+    from ..case import Key, denormal_inputs, explaining, prepare
     from . import phases
 
     before = compiled.counts()
@@ -269,7 +271,8 @@ def first_calls(spec: Any, message: Message, apply: Any) -> Message:
     first = {}
     for phase in message["phases"]:
         begin = time.perf_counter()
-        phases.SAMPLE[phase](case, 1, time.perf_counter)
+        with explaining(case):
+            phases.SAMPLE[phase](case, 1, time.perf_counter)
         first[phase] = time.perf_counter() - begin
     return {
         "first_call_s": first,

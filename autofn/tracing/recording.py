@@ -11,9 +11,10 @@ from types import ModuleType
 
 import torch
 
-from ..case import Case, Key, prepare
+from ..case import Case, Key, explaining, prepare
 from ..records import FAILED, UNAVAILABLE
 from ..registry import unknown
+from ..sources import told
 from ..spec import dtype_named
 from . import kept
 from .files import ALL, TraceSummary, load_summaries, write
@@ -132,10 +133,11 @@ def _traced(request: Request, registry: ModuleType, key: Key, cases: list[Case])
         if reason:
             return _summary(key, UNAVAILABLE, reason)
         case = prepare(registry.spec(key.function), key, registry.load(key.function, key.variant, key.device))
-        found = _recorded(request, key, [case])
+        with explaining(case):
+            found = _recorded(request, key, [case])
     # A variant runs anybody's code, and what that raises is its result: the other variants are still to be recorded.
     except Exception as error:
-        return _summary(key, FAILED, f"{type(error).__name__}: {error}")
+        return _summary(key, FAILED, told(error))
     cases.append(case)
     return found
 
@@ -144,7 +146,7 @@ def _together(request: Request, key: Key, cases: Sequence[Case]) -> TraceSummary
     try:
         return _recorded(request, key, cases)
     except Exception as error:  # as in _traced
-        return _summary(key, FAILED, f"{type(error).__name__}: {error}")
+        return _summary(key, FAILED, told(error))
 
 
 def _summary(key: Key, status: str, reason: str) -> TraceSummary:

@@ -23,6 +23,8 @@ def repository(tmp_path):
     """Two commits of a package that builds in a second."""
     folder = tmp_path / "repository"
     (folder / "made").mkdir(parents=True)
+    (folder / "autofn" / "functions").mkdir(parents=True)
+    (folder / "autofn" / "functions" / "none.txt").write_text("as a checkout of the package has such a folder\n")
     (folder / "setup.py").write_text(SETUP)
     (folder / ".gitignore").write_text(".autofn/\n")
     (folder / "made" / "__init__.py").write_text("COMMIT = 1\n")
@@ -91,6 +93,22 @@ def test_a_failed_build_says_why_and_leaves_nothing_that_looks_whole(repository)
             side("HEAD", repository)
     assert [path.suffix for path in (repository / BUILDS).glob(f"{broken[:12]}*")] == [".log"]
     assert not list((repository / BUILDS).glob("build-*"))
+
+
+def test_of_somebodys_own_repository_a_copy_is_what_specs_and_modules_are_looked_for_in(repository, monkeypatch):
+    git(repository, "rm", "-r", "-q", "autofn")
+    (repository / "own").mkdir()
+    (repository / "own" / "specs.py").write_text("")
+    (repository / "pyproject.toml").write_text('[tool.autofn]\nspecs = ["own"]\n')
+    commit(repository, "their own")
+    (repository / "made" / "__init__.py").write_text("COMMIT = 'none'\n")
+    monkeypatch.setenv("AUTOFN_SPECS", str(repository / "own" / "specs.py"))
+    found = side("HEAD", repository)
+    assert built(found) == "COMMIT = 2\n"
+    assert found.own == "own"
+    variables = found.build.variables()
+    assert variables["AUTOFN_ROOT"] == variables["PYTHONPATH"].split(os.pathsep)[0] == str(found.folder)
+    assert variables["AUTOFN_SPECS"] == str(found.folder / "own" / "specs.py")
 
 
 def test_a_python_is_taken_as_it_is(repository):
