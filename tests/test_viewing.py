@@ -54,6 +54,13 @@ def test_viewing_records_nothing_and_becomes_the_server(run, monkeypatch):
     assert became == [(sys.executable, words)]
 
 
+@pytest.mark.parametrize("words", [["--port", "7"], ["--offline"]], ids=str)
+def test_how_to_view_without_viewing_is_refused_and_nothing_is_recorded(words, tmp_path):
+    found = CliRunner().invoke(app, [*words, "--out", str(tmp_path)])
+    assert isinstance(found.exception, ValueError)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_port_that_is_taken_is_said(run):
     pytest.importorskip("torch_tb_profiler")
     with socket.socket() as taken:

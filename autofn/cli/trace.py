@@ -51,6 +51,8 @@ def trace_command(
     offline: Annotated[bool, typer.Option("--offline", help="Of --view: every view without the internet.")] = False,
 ) -> None:
     """Record where the time goes: a profiler trace of each variant, labelled by phase, for TensorBoard."""
+    if (offline or port is not None) and not show:
+        raise ValueError("trace: --port and --offline say how to --view, which is not given")
     if compare:
         _compare(*compare, functions, out)
         return
