@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
+import documents
 import pytest
 import typer
 from support import ROOT
@@ -28,7 +29,8 @@ def test_the_readme_explains_every_kind_of_variant():
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_to_a_file_of_the_repository_leads_somewhere(document):
-    links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", document.read_text())
+    prose = documents.FENCE.sub("", document.read_text())
+    links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", prose)
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 

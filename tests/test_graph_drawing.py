@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from autofn.observe.graph import mermaid, nodes
+from autofn.observe.graph import beside, mermaid, nodes
 
 
 def test_a_drawing_has_each_node_once_and_names_the_leaves():
@@ -49,6 +49,28 @@ def test_what_a_python_function_keeps_is_numbered_and_its_outputs_are_told_apart
 
     assert '["BothBackward<br/>keeps tensor 0<br/>keeps tensor 1, a constant"]' in drawn
     assert "n0 -->|output 1| n1" in drawn
+
+
+def test_graphs_beside_each_other_share_no_node():
+    x = torch.tensor(2.0, requires_grad=True)
+
+    drawn = beside(first=(x.exp(), {"x": x}), second=(x.neg(), {"x": x})).splitlines()
+
+    assert drawn == [
+        "flowchart TD",
+        "  subgraph first",
+        "    direction TD",
+        '    first_0["ExpBackward0<br/>keeps result"]',
+        '    first_1(["x"])',
+        "    first_0 --> first_1",
+        "  end",
+        "  subgraph second",
+        "    direction TD",
+        '    second_0["NegBackward0"]',
+        '    second_1(["x"])',
+        "    second_0 --> second_1",
+        "  end",
+    ]
 
 
 def test_a_freed_graph_cannot_be_drawn():

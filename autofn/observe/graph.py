@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -26,21 +26,35 @@ def mermaid(of: torch.Tensor, **leaves: torch.Tensor) -> str:
     A node says which tensors it keeps, and which of these are constants: no path leads from them to a leaf, so a
     second derivative ends there. https://mermaid.js.org/syntax/flowchart.html
     """
-    found = list(nodes([of]))
-    names = {node: f"n{number}" for number, node in enumerate(found)}
+    return "\n".join(["flowchart TD", *_lines(of, leaves, "n")])
+
+
+def beside(**graphs: tuple[torch.Tensor, Mapping[str, torch.Tensor]]) -> str:
+    """Several such graphs in one drawing, each a tensor and its leaves, framed and under its name."""
     lines = ["flowchart TD"]
-    for node, name in names.items():
-        lines.append(f"  {name}" + _shape(node, leaves))
-    for node, name in names.items():
+    for name, (of, leaves) in graphs.items():
         lines += [
-            f"  {name} -->{_which(output)} {names[following]}"
-            for following, output in node.next_functions
-            if following is not None
+            f"  subgraph {name}",
+            "    direction TD",
+            *(f"  {line}" for line in _lines(of, leaves, f"{name}_")),
+            "  end",
         ]
     return "\n".join(lines)
 
 
-def _shape(node: Any, leaves: dict[str, torch.Tensor]) -> str:
+def _lines(of: torch.Tensor, leaves: Mapping[str, torch.Tensor], prefix: str) -> list[str]:
+    names = {node: f"{prefix}{number}" for number, node in enumerate(nodes([of]))}
+    shapes = [f"  {name}{_shape(node, leaves)}" for node, name in names.items()]
+    edges = [
+        f"  {name} -->{_which(output)} {names[following]}"
+        for node, name in names.items()
+        for following, output in node.next_functions
+        if following is not None
+    ]
+    return shapes + edges
+
+
+def _shape(node: Any, leaves: Mapping[str, torch.Tensor]) -> str:
     """A leaf is round, an operation square."""
     if hasattr(node, "variable"):
         (name,) = [name for name, leaf in leaves.items() if leaf is node.variable] or ["leaf"]
