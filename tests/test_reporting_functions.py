@@ -12,8 +12,9 @@ from autofn.checks.pages import page
 from autofn.records import Record
 from autofn.reporting import formula
 from autofn.reporting.inputs import Inputs
-from autofn.reporting.model import Cell, Section, Table
-from autofn.reporting.sections import capabilities, variants
+from autofn.reporting.model import Cell, Mark, Page, Plot, Point, Section, Series, Table
+from autofn.reporting.page import Link, render
+from autofn.reporting.sections import capabilities, samples, sizes, tradeoff, variants
 
 record = sample.record
 
@@ -105,6 +106,68 @@ def test_a_capability_is_the_worst_of_its_rules_over_dtypes() -> None:
 def test_every_rule_behind_a_capability_exists() -> None:
     for rule in {rule for rules in capabilities.CAPABILITIES.values() for rule in rules}:
         assert rule in page(rule)
+
+
+# Plots
+
+
+def test_a_variant_that_saves_no_less_and_is_surely_slower_is_dominated() -> None:
+    def case(variant: str, value: float, saved: float) -> list[Record]:
+        bounds = {"value": value, "low": value * 0.9, "high": value * 1.1}
+        step = record(variant=variant, phase="forward_backward", **bounds)
+        return [step, record(variant=variant, metric="saved_bytes", unit="bytes", value=saved, low=None, high=None)]
+
+    rows = [*case("eager", 3e-3, 800.0), *case("python", 3.1e-3, 800.0), *case("fused", 1e-3, 900.0)]
+    rows += [*case("cpp", 1e-3, 0.0), record(variant="compile", phase="forward_backward")]
+    plot, table = tradeoff.section(Inputs(results.frame(rows))).blocks
+    assert isinstance(plot, Plot)
+    assert isinstance(table, Table)
+    told = {str(row.cells[0].value): row.cells[4].value for row in table.rows}
+    assert told == {"eager": "cpp", "python": "cpp", "fused": "cpp", "cpp": "none"}
+    points = {series.name: series.points[0] for series in plot.series}
+    assert (points["cpp"].x, points["cpp"].faint, points["eager"].faint) == (0.0, False, True)
+    assert not tradeoff.dominates({"saved": 800, "value": 3, "high": 3.3}, {"saved": 800, "value": 3.1, "low": 2.8})
+
+
+def test_times_over_sizes_are_marked_where_variants_surely_change_places() -> None:
+    rows = [
+        record(variant=variant, workload=workload, value=value, low=value * 0.99, high=value * 1.01,
+               samples=tuple(value * (1 + 0.001 * place) for place in range(12)))
+        for variant, workload, value in (
+            ("eager", "tiny", 1e-6), ("eager", "large", 4e-3), ("cpp", "tiny", 2e-6), ("cpp", "large", 1e-3),
+        )
+    ]  # fmt: skip
+    (plot,) = [block for block in sizes.section(Inputs(results.frame(rows))).blocks if isinstance(block, Plot)]
+    assert [series.name for series in plot.series] == ["eager", "cpp"]
+    assert [point.note for point in plot.series[0].points] == ["tiny", "large"]
+    (mark,) = plot.marks
+    low, high = (float(point.x) for point in plot.series[0].points)
+    assert low < mark.x < high
+    assert mark.text == "cpp beats eager"
+
+
+def test_samples_are_dots_and_of_many_every_so_manieth() -> None:
+    step = {"phase": "forward_backward"}
+    many = tuple(1e-3 + place * 1e-6 for place in range(1000))
+    rows = [record(samples=many, **step), record(variant="cpp", samples=(1e-3,), **step), record(phase="forward")]
+    section = samples.section(Inputs(results.frame(rows)))
+    (plot,) = [block for block in section.blocks if isinstance(block, Plot)]
+    eager, cpp = plot.series
+    assert len(eager.points) <= samples.MOST
+    assert (eager.points[0].y, [point.y for point in cpp.points]) == (1e-3, [1e-3])
+    assert section.folded
+    assert samples.section(Inputs(results.frame([record(**step)]))).empty
+
+
+def test_a_zero_reaches_the_page() -> None:
+    point = Point(0.0, 1e-3, note="here")
+    plot = Plot(
+        "t", "x", "y", "seconds", (), (Series("cpp", "cpp", (point,)),), x_kind="bytes", marks=(Mark(0.0, "m"),)
+    )
+    link = Link("a.html", "A", "")
+    text = render(Page((Section("S", "s", (plot,)),)), link, [link])
+    assert '"points":[{"x":0.0,"y":0.001,"note":"here"}]' in text
+    assert '"marks":[{"x":0.0,"text":"m"}]' in text
 
 
 # Error

@@ -80,14 +80,25 @@ class Table:
 
 @dataclass(frozen=True)
 class Point:
-    """x is the position's name; y in the plot's unit, None where there is no value and `note` says why."""
+    """x is the position's name, or a number where the plot's axis is one; y in the plot's unit, None where there is no
+    value and `note` says why. faint: whether another point is better.
+    """
 
-    x: str
+    x: str | float
     y: float | None
     low: float | None = None
     high: float | None = None
     note: str = ""
     tags: Tags = field(default_factory=dict)
+    faint: bool = False
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place on an axis of numbers, with what happens there."""
+
+    x: float
+    text: str
 
 
 @dataclass(frozen=True)
@@ -102,7 +113,9 @@ class Series:
 
 @dataclass(frozen=True)
 class Plot:
-    """Values over named positions on a log axis. lines: whether the positions follow each other, as commits do."""
+    """Values on a log axis over named positions, or over numbers. lines: whether the positions follow each other, as
+    commits do. x_kind: "number" for a log axis of numbers, "bytes" for a linear one; "" for `positions`.
+    """
 
     title: str
     x_title: str
@@ -112,6 +125,8 @@ class Plot:
     series: tuple[Series, ...]
     lines: bool = False
     tags: Tags = field(default_factory=dict)
+    x_kind: Literal["", "number", "bytes"] = ""
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -135,13 +150,17 @@ Block = Table | Plot | Text | Formula
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands below it. One without blocks and parts is left out of the page."""
+    """A heading and what stands below it. One without blocks and parts is left out of the page.
+
+    folded: the line behind which the blocks are hidden until they are asked for; "" for those that show at once.
+    """
 
     title: str
     anchor: str
     blocks: tuple[Block, ...] = ()
     parts: tuple[Section, ...] = ()
     tags: Tags = field(default_factory=dict)
+    folded: str = ""
 
     @property
     def empty(self) -> bool:

@@ -122,10 +122,15 @@ def _slim(plot: Plot) -> Any:
 
 def _without_empty(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_empty(found) for key, found in value.items() if found not in (None, "", {}, False)}
+        return {key: _without_empty(found) for key, found in value.items() if not _is_empty(found)}
     if isinstance(value, list | tuple):
         return [_without_empty(found) for found in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def _is_empty(value: Any) -> bool:
+    """Zero is a value."""
+    return value is None or value is False or value in ("", {}, ())
 
 
 @cache

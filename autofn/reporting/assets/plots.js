@@ -22,11 +22,25 @@ function seconds(value, short) {
   return `${short ? Number(digits) : digits} ${unit}`;
 }
 
-function about(series, point) {
+function bytes(value) {
+  const [factor, unit] = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]].find(([size]) => value >= size) || [1, "B"];
+  return `${Number((value / factor).toPrecision(3))} ${unit}`;
+}
+
+// A position by its name, a number in its unit.
+function at(plot, x) {
+  if (plot.x_kind === "bytes") return bytes(x);
+  return plot.x_kind ? x.toLocaleString("en") : x;
+}
+
+function about(series, point, plot) {
   const bounds = point.low === undefined ? "" : ` (${seconds(point.low)} to ${seconds(point.high)})`;
   const value = point.y === undefined ? "" : `${seconds(point.y)}${bounds}`;
-  return [`${series.name} · ${point.x}`, value, ...(point.note || "").split("\n")].filter(Boolean).map(plain).join("<br>");
+  return [`${series.name} · ${at(plot, point.x)}`, value, ...(point.note || "").split("\n")].filter(Boolean).map(plain).join("<br>");
 }
+
+// Whether several variants stand at one position.
+const grouped = (plot) => !plot.lines && !plot.x_kind && plot.series.some((series) => series.points.some(({ x }) => x !== series.name));
 
 const kept = (point) => FILTERS.every((name) => passes(name, (point.tags || {})[name]));
 
@@ -42,19 +56,19 @@ function trace(series, plot, { variety, part }) {
     name: plain(series.tags.variant),
     legendgroup: series.tags.variant,
     showlegend: !part,
-    x: points.map((point) => plain(point.x)),
+    x: points.map((point) => (plot.x_kind ? point.x : plain(point.x))),
     y: points.map((point) => point.y ?? null),
     error_y: { type: "data", symmetric: false, array: bound("high"), arrayminus: bound("low"), color: ink, thickness: 1.2, width: 3 },
-    marker: { color: ink, symbol: (SYMBOLS[look] || "hexagon") + (variety % 2 ? "-open" : ""), size: plot.lines ? 7 : 9 },
+    marker: { color: ink, symbol: (SYMBOLS[look] || "hexagon") + (variety % 2 ? "-open" : ""), size: plot.lines ? 7 : 9, opacity: points.map((point) => (point.faint ? 0.4 : 1)) },
     line: { color: ink, width: 1.6, dash: DASHES[(variety + part) % DASHES.length] },
-    hovertext: points.map((point) => about(series, point)),
+    hovertext: points.map((point) => about(series, point, plot)),
     hoverinfo: "text",
-    offsetgroup: plot.lines ? undefined : plain(series.name),
+    offsetgroup: grouped(plot) ? plain(series.name) : undefined,
   };
 }
 
 // What could not be measured at a commit stands as a cross at the lower edge, with its reason.
-function gaps(shown, floor) {
+function gaps(shown, floor, plot) {
   const found = shown.flatMap((series) => series.points.filter((point) => point.y === undefined).map((point) => [series, point]));
   return {
     type: "scatter",
@@ -63,7 +77,7 @@ function gaps(shown, floor) {
     x: found.map(([, point]) => plain(point.x)),
     y: found.map(() => floor),
     marker: { symbol: "x-thin", size: 8, line: { color: colour("bad"), width: 1.5 } },
-    hovertext: found.map(([series, point]) => about(series, point)),
+    hovertext: found.map(([series, point]) => about(series, point, plot)),
     hoverinfo: "text",
   };
 }
@@ -71,6 +85,27 @@ function gaps(shown, floor) {
 function axis(extra) {
   const line = colour("line");
   return { gridcolor: line, linecolor: line, zeroline: false, automargin: true, ...extra };
+}
+
+// An axis of the numbers that are there: few sizes, or bytes that may be 0.
+function numbers(plot, positions) {
+  const few = positions.length > 5 ? [positions[0], positions[positions.length >> 1], positions.at(-1)] : positions;
+  return axis({
+    type: plot.x_kind === "bytes" ? "linear" : "log", tickvals: few, ticktext: few.map((x) => at(plot, x)),
+    rangemode: "tozero", title: { text: plain(plot.x_title), standoff: 6 },
+  });
+}
+
+function marks(plot) {
+  const line = { color: colour("soft"), width: 1, dash: "dot" };
+  const found = (plot.marks || []).map((mark) => [plot.x_kind === "number" ? Math.log10(mark.x) : mark.x, mark]);
+  return {
+    shapes: found.map(([, mark]) => ({ type: "line", xref: "x", yref: "paper", x0: mark.x, x1: mark.x, y0: 0, y1: 1, line })),
+    annotations: found.map(([x, mark], index) => ({
+      x, y: 0.02 + 0.08 * (index % 5), yref: "paper", text: `${plain(mark.text)} from ${at(plot, Math.round(mark.x))}`,
+      showarrow: false, xanchor: "left", font: { size: 10, color: colour("soft") },
+    })),
+  };
 }
 
 function layout(plot, positions, range, width) {
@@ -87,14 +122,15 @@ function layout(plot, positions, range, width) {
     hoverlabel: { align: "left", bgcolor: colour("panel"), bordercolor: colour("line"), font: { color: colour("ink") } },
     hovermode: "closest",
     dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
-    scattermode: plot.lines ? undefined : "group",
-    scattergap: plot.lines ? undefined : 0.5,
+    scattermode: grouped(plot) ? "group" : undefined,
+    scattergap: grouped(plot) ? 0.5 : undefined,
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
     showlegend: true,
-    xaxis: axis({
+    xaxis: plot.x_kind ? numbers(plot, positions) : axis({
       type: "category", categoryorder: "array", categoryarray: positions, range: [-0.5, positions.length - 0.5],
       tickvals: named, ticktext: named,
     }),
+    ...marks(plot),
     yaxis: axis({ type: "log", range: range.map(Math.log10), ...ticks(range), title: { text: plain(plot.y_title), standoff: 6 } }),
   };
 }
@@ -121,9 +157,9 @@ function draw(figure) {
   const ends = shown.flatMap((series) => series.points.filter(kept)).flatMap((point) => [point.low, point.y, point.high]);
   const known = ends.filter((value) => value > 0);
   const range = known.length ? [Math.min(...known) / 1.25, Math.max(...known) * 1.2] : [1e-6, 1];
-  traces.push(gaps(shown, range[0] * 1.06));
+  if (!plot.x_kind) traces.push(gaps(shown, range[0] * 1.06, plot));
   const used = new Set(shown.flatMap((series) => series.points.filter(kept).map((point) => point.x)));
-  const positions = plot.positions.filter((name) => used.has(name)).map(plain);
+  const positions = plot.x_kind ? [...used].sort((a, b) => a - b) : plot.positions.filter((name) => used.has(name)).map(plain);
   const canvas = figure.querySelector(".canvas");
   drawn.add(figure);
   return Plotly.react(canvas, traces, layout(plot, positions, range, printing() ? PRINTED_WIDTH : canvas.clientWidth), SETTINGS);
@@ -143,12 +179,13 @@ function tabulate(details) {
   const shown = plot.series.filter(kept);
   const head = (text, scope) => Object.assign(element("th", { textContent: text }), { scope });
   const cell = (series, name) => {
-    const point = series.points.find((found) => found.x === name);
-    const told = !point ? "" : point.y === undefined ? (point.note || "").split("\n").pop() : seconds(point.y);
+    const found = series.points.filter((point) => point.x === name);
+    const told = found.map((point) => (point.y === undefined ? (point.note || "").split("\n").pop() : seconds(point.y))).join(", ");
     return element("td", { textContent: told, className: "num" });
   };
-  const rows = plot.positions.map((name) =>
-    element("tr", {}, head(name, "row"), ...shown.map((series) => cell(series, name))));
+  const numeric = [...new Set(shown.flatMap((series) => series.points.map((point) => point.x)))].sort((a, b) => a - b);
+  const rows = (plot.x_kind ? numeric : plot.positions).map((name) =>
+    element("tr", {}, head(at(plot, name), "row"), ...shown.map((series) => cell(series, name))));
   details.append(element("table", {},
     element("thead", {}, element("tr", {}, head(plot.x_title, "col"), ...shown.map((series) => head(series.name, "col")))),
     element("tbody", {}, ...rows)));

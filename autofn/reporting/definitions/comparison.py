@@ -19,13 +19,16 @@ from autofn.reporting.sections import (
     matrix,
     memory,
     profile,
+    samples,
+    sizes,
     skipped,
     times,
     traces,
+    tradeoff,
     variants,
 )  # fmt: skip
 
-PARTS = (variants, times, breakeven, capabilities, checks, memory, ledger, profile)
+PARTS = (variants, times, samples, sizes, breakeven, tradeoff, capabilities, checks, memory, ledger, profile)
 
 
 def page(inputs: Inputs) -> Page:

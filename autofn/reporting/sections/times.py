@@ -26,7 +26,7 @@ def section(inputs: Inputs) -> Section:
 
 def _plot(rows: pd.DataFrame, apart: list[str]) -> Plot:
     first = rows.iloc[0]
-    words = [first["phase"], first["dtype"], first["device"], *(_told(name, first[name]) for name in apart)]
+    words = [first["phase"], first["dtype"], first["device"], *(told(name, first[name]) for name in apart)]
     series = (_series(str(name), found) for name, found in rows.groupby("variant", sort=False))
     return Plot(
         " · ".join(words),
@@ -39,7 +39,7 @@ def _plot(rows: pd.DataFrame, apart: list[str]) -> Plot:
     )
 
 
-def _told(name: str, value: object) -> str:
+def told(name: str, value: object) -> str:
     """A condition in the title of a plot: "bench-1", "allocator settled"."""
     if value is pd.NA or not value:
         return f"{name} not recorded"
@@ -48,13 +48,12 @@ def _told(name: str, value: object) -> str:
 
 def _series(variant: str, rows: pd.DataFrame) -> Series:
     points = tuple(
-        Point(
-            row["workload"], row["value"], _bound(row["low"]), _bound(row["high"]), tags={"workload": row["workload"]}
-        )
+        Point(row["workload"], row["value"], bound(row["low"]), bound(row["high"]), tags={"workload": row["workload"]})
         for row in rows.to_dict("records")
     )
     return Series(variant, order.kind(variant), points, {"variant": variant})
 
 
-def _bound(value: float) -> float | None:
+def bound(value: float) -> float | None:
+    """The bound of an interval; None where there is none."""
     return None if pd.isna(value) else value
