@@ -26,7 +26,7 @@ def add_speedups(results: pd.DataFrame, baseline: str = "eager") -> pd.DataFrame
     Rows of one run that hold raw samples are paired by round. Over several processes the interval is one over servers
     and there is a verdict: faster, slower, same or cannot tell, against the floor, which is what two arms of the
     baseline differ by. In one process the interval is that process's, and there is no verdict. Without samples the
-    speedup is the ratio of the medians, without an interval. NaN where there is no baseline or no time.
+    speedup is the ratio of the medians, without an interval. NaN where there is no baseline or no time above 0.
     """
     times = results[(results["metric"] == "time_s") & ~is_ceiling(results["function"])].copy()
     rows = list(times.itertuples())
@@ -44,7 +44,8 @@ def _key(row: Any) -> tuple[str, ...]:
 
 
 def _verdict(base: Any, row: Any) -> Verdict:
-    if base is None or pd.isna(base.value) or pd.isna(row.value):
+    # A time that a clock gave which stood still, or went backwards, divides nothing.
+    if base is None or not base.value > 0 or not row.value > 0:
         return _without_verdict(Estimate(math.nan, None, None))
     together = _shape(row) == _shape(base)
     if _shape(row) and together:
