@@ -10,9 +10,9 @@ export TORCHINDUCTOR_CACHE_DIR ?= $(CURDIR)/build/inductor
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 KERNELS := $(wildcard setup.py autofn/csrc/* autofn/functions/*/kernel*)
-PATHS := autofn benchmarks reports tests trials setup.py
+PATHS := autofn benchmarks docs/site.py reports tests trials setup.py
 
-.PHONY: install report check asv trace test lint format browser slurm clean
+.PHONY: install report check asv trace site test lint format browser slurm clean
 
 install: $(VENV)/.installed build/.extension
 
@@ -52,6 +52,15 @@ asv: install
 
 trace: install
 	$(BIN)/autofn trace --missing || test $$? -eq 1
+
+# The documentation and all published reports, as a folder that opens without a network: build/site/index.html.
+site: $(VENV)/.site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
+$(VENV)/.site: pyproject.toml constraints.txt $(VENV)/.installed
+	AUTOFN_NO_EXTENSION=1 $(BIN)/pip install --quiet -c constraints.txt -e '.[site]'
+	@touch $@
 
 test: install browser slurm lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal

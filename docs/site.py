@@ -1,0 +1,84 @@
+"""What the site holds beside the pages of this folder: the README, and the reports that were published.
+
+Hooks of MkDocs, see mkdocs.yml. A link to a file of the repository that the site lacks becomes plain text.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[1]
+PUBLISHED = ROOT / "reports" / "published"
+# Where a file of the repository stands in the site.
+OF_REPOSITORY = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
+FETCHED_WORKER, WORKER = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
+LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)\s#]+)(#[^)]*)?\)")
+TITLE = (
+    "# Published reports\n\nEach folder holds what was published of one machine at one commit, raw results included.\n"
+)
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Adds the files from outside `docs`."""
+    for name, place in OF_REPOSITORY.items():
+        files.append(File.generated(config, place, content=(ROOT / name).read_text(encoding="utf-8")))
+    for path in _published():
+        place = f"published/{path.relative_to(PUBLISHED).as_posix()}"
+        files.append(File.generated(config, place, abs_src_path=str(path)))
+    files.append(File.generated(config, "published/index.md", content=TITLE + _listed()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> str:
+    """Leads the links of a page to where their files stand in the site."""
+    source = _in_repository(page.file.src_uri)
+
+    def led(found: re.Match[str]) -> str:
+        image, text, target, place = found.groups()
+        repository = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+        wanted = _in_site(repository)
+        if files.get_file_from_path(wanted) is None:
+            return text
+        relative = posixpath.relpath(wanted, posixpath.dirname(page.file.src_uri) or ".")
+        return f"{image}[{text}]({relative}{place or ''})"
+
+    return LINK.sub(led, markdown)
+
+
+def on_post_page(output: str, page: Page, config: Any) -> str:
+    """The search of a page that is opened as a file needs a worker; the theme would fetch it."""
+    own = posixpath.relpath(WORKER, posixpath.dirname(page.url) or ".")
+    return output.replace(FETCHED_WORKER, own)
+
+
+def _published() -> list[Path]:
+    return sorted(path for path in PUBLISHED.rglob("*") if path.is_file())
+
+
+def _listed() -> str:
+    """A heading a folder, and its files."""
+    lines: list[str] = []
+    for folder in dict.fromkeys(path.parent for path in _published()):
+        name = folder.relative_to(PUBLISHED).as_posix()
+        lines += ["", f"## {name}", ""]
+        lines += [f"- [{path.name}]({name}/{path.name})" for path in sorted(folder.iterdir()) if path.is_file()]
+    return "\n".join(lines) + "\n"
+
+
+def _in_site(repository: str) -> str:
+    if repository in OF_REPOSITORY:
+        return OF_REPOSITORY[repository]
+    return repository.removeprefix("docs/").replace("reports/published/", "published/", 1)
+
+
+def _in_repository(place: str) -> str:
+    of_site = {site: name for name, site in OF_REPOSITORY.items()}
+    if place.startswith("published/"):
+        return f"reports/{place}"
+    return of_site.get(place, f"docs/{place}")
