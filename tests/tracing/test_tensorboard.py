@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import socket
+import urllib.parse
 
 import pytest
 from traces import FUNCTION, STEPS, VIEWS, Viewer, linked, trace_in
@@ -54,6 +56,13 @@ def test_tensorboard_shows_every_run_in_every_view(viewer, folders):
             assert memory & {f"{label}/forward", f"{label}/backward"}
             assert f"{label}_0" in modules
     assert not [line for line in viewer.log if re.search("Failed to parse|Error in input|Traceback", line)]
+
+
+def test_tensorboard_listens_on_one_address_alone(viewer):
+    port = urllib.parse.urlsplit(viewer.base).port
+    socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", port), timeout=5)
 
 
 def test_call_stacks_open(viewer, folders):
