@@ -82,40 +82,34 @@ def _table(rows: list[list[str]]) -> str:
 
 
 def _plot(group: pd.DataFrame) -> str:
-    """Bars of the speedup, with their interval; the line is eager. Nothing where nothing has a speedup."""
+    """Bars of the speedup, with the interval as far as there is room; the line is eager. Nothing without a speedup."""
     everything: list[Any] = list(group.itertuples())
     rows = [row for row in everything if not math.isnan(row.speedup) and row.variant != "eager"]
     if not rows:
         return ""
-    most = max(1.0, *(_upper(row) for row in rows))
+    # A wide interval of one shall not make all bars short.
+    most = 1.25 * max(1.0, *(row.speedup for row in rows))
     height = BAR * len(rows)
     bars = "".join(_bar(row, number * BAR, WIDTH / most) for number, row in enumerate(rows))
     one = LABELS + WIDTH / most
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="speedup over eager" font-size="11" '
-        f'font-family="sans-serif" width="{LABELS + WIDTH + 60}" height="{height + 4}">{bars}'
-        f'<line x1="{one:.1f}" x2="{one:.1f}" y1="0" y2="{height}" stroke="currentColor"/></svg>'
+        f'font-family="sans-serif" width="{LABELS + WIDTH + 60}" height="{height + BAR}">{bars}'
+        f'<line x1="{one:.1f}" x2="{one:.1f}" y1="0" y2="{height}" stroke="currentColor"/>'
+        f'<text x="{one:.1f}" y="{height + 12}" text-anchor="middle" fill="currentColor">eager</text></svg>'
     )
-
-
-def _upper(row: Any) -> float:
-    return float(row.speedup if math.isnan(row.speedup_high) else row.speedup_high)
 
 
 def _bar(row: Any, top: int, scale: float) -> str:
     middle, label = top + BAR / 2, f"{row.variant} {row.phase}"
-    interval = (
-        ""
-        if math.isnan(row.speedup_low)
-        else (
-            f'<line x1="{LABELS + scale * row.speedup_low:.1f}" x2="{LABELS + scale * row.speedup_high:.1f}" '
-            f'y1="{middle}" y2="{middle}" stroke="currentColor"/>'
-        )
-    )
+    interval = ""
+    if not math.isnan(row.speedup_low):
+        low, high = (LABELS + min(WIDTH, scale * bound) for bound in (row.speedup_low, row.speedup_high))
+        interval = f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{middle}" y2="{middle}" stroke="currentColor"/>'
     return (
         f'<text x="{LABELS - 6}" y="{middle + 4}" text-anchor="end" fill="currentColor">{escape(label)}</text>'
         f'<rect x="{LABELS}" y="{top + 2}" width="{scale * row.speedup:.1f}" height="{BAR - 4}" '
         f'fill="{COLOURS.get(row.verdict, PLAIN)}"/>{interval}'
-        f'<text x="{LABELS + scale * _upper(row) + 4:.1f}" y="{middle + 4}" fill="currentColor">'
+        f'<text x="{LABELS + WIDTH + 8}" y="{middle + 4}" fill="currentColor">'
         f"{quantity(row.speedup, 'ratio')}</text>"
     )
