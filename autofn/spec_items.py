@@ -44,12 +44,21 @@ class SpecFiles:
             file = registry.file(name)
             if file is not None:
                 self.functions.setdefault(file.resolve(), []).append(name)
+        self.broken = {Path(text).resolve(): reason for text, reason in origins.broken().items()}
+        for path, reason in self.broken.items():
+            if not path.is_file():
+                raise pytest.UsageError(f"--autofn: {reason}")
+            self.functions.setdefault(path, [])
         if config.args_source is not pytest.Config.ArgsSource.ARGS:
             config.args += [str(file) for file in self.functions]
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-        functions = self.functions.get(file_path.resolve())
-        return SpecFile.from_parent(parent, path=file_path, functions=functions) if functions else None
+        path = file_path.resolve()
+        if path not in self.functions:
+            return None
+        return SpecFile.from_parent(
+            parent, path=file_path, functions=self.functions[path], broken=self.broken.get(path, "")
+        )
 
 
 def _declares(path: Path) -> bool:
@@ -58,15 +67,18 @@ def _declares(path: Path) -> bool:
 
 
 class SpecFile(pytest.File):
-    """A spec file. functions: those that it declares."""
+    """A spec file. functions: those that it declares. broken: why it cannot be read."""
 
-    def __init__(self, *, functions: list[str], **common: Any) -> None:
+    def __init__(self, *, functions: list[str], broken: str, **common: Any) -> None:
         super().__init__(**common)
         self.functions = functions
+        self.broken = broken
 
     def collect(self) -> Iterator[pytest.Item]:
         from .checks import plan
 
+        if self.broken:
+            raise self.CollectError(self.broken)
         level = self.config.getoption("--autofn-level")
         for checks in plan.of_registry(self.functions, rules=plan.chosen(level=level), level=level):
             by_rule: dict[str, list[Check]] = {}

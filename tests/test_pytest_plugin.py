@@ -90,6 +90,16 @@ def test_without_the_flag_nothing_is_collected_and_nothing_imported(project):
     assert found == {"test_other.py::test_other": "PASSED"}
 
 
+def test_a_spec_file_that_cannot_be_read_is_an_error_with_its_line_and_the_others_are_collected(project):
+    (project / "broken.py").write_text("SPEC = Spec(\n")
+    (project / "pyproject.toml").write_text('[tool.autofn]\nspecs = ["mine.py", "broken.py"]\n')
+    status, _, out = run(project, "--autofn", "--collect-only", "-q")
+    assert status == 2
+    assert "mine.py::triple-python-value" in out
+    assert "SyntaxError: '(' was never closed (broken.py:1: `SPEC = Spec(`)" in out
+    assert "Traceback" not in out
+
+
 def test_specs_that_are_not_there_are_a_mistake_in_a_sentence(project):
     (project / "mine.py").unlink()
     status, _, out = run(project, "--autofn")
