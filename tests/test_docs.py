@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import pkgutil
 import re
 import shlex
+import textwrap
 
 import documents
 import pytest
@@ -57,3 +60,19 @@ def test_every_command_of_a_document_is_one_that_the_command_line_takes(document
 def test_the_workflow_for_pull_requests_checks_and_compares():
     asked = {name for name, *_ in commands((ROOT / "docs" / "pull-request.yml").read_text())}
     assert asked == {"check", "compare"}
+
+
+def from_autofn(code):
+    """What a piece of code takes from the package: `autofn.name` and `from autofn.module import name`, by full name."""
+    for node in ast.walk(ast.parse(textwrap.dedent(code))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "autofn":
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "autofn":
+            yield f"autofn.{node.attr}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_code_of_a_document_is_python_and_takes_from_the_package_what_there_is(document):
+    blocks = [block for block in documents.blocks(document.read_text()) if block.kind.split()[0] == "python"]
+    for name in {name for block in blocks for name in from_autofn(block.text)}:
+        assert pkgutil.resolve_name(name) is not None
