@@ -19,6 +19,7 @@ PUBLISHED = ROOT / "reports" / "published"
 OF_REPOSITORY = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
 FETCHED_WORKER, WORKER = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)\s#]+)(#[^)]*)?\)")
+DRAWN = re.compile(r"^```mermaid\n.*?^```$", re.MULTILINE | re.DOTALL)
 TITLE = (
     "# Published reports\n\nEach folder holds what was published of one machine at one commit, raw results included.\n"
 )
@@ -48,13 +49,19 @@ def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> st
         relative = posixpath.relpath(wanted, posixpath.dirname(page.file.src_uri) or ".")
         return f"{image}[{text}]({relative}{place or ''})"
 
-    return LINK.sub(led, markdown)
+    return LINK.sub(led, _with_pictures(markdown, page))
 
 
 def on_post_page(output: str, page: Page, config: Any) -> str:
     """The search of a page that is opened as a file needs a worker; the theme would fetch it."""
     own = posixpath.relpath(WORKER, posixpath.dirname(page.url) or ".")
     return output.replace(FETCHED_WORKER, own)
+
+
+def _with_pictures(markdown: str, page: Page) -> str:
+    """Mermaid needs a library of its own to be drawn: the picture beside the page stands for it, see draw.py."""
+    picture = Path(page.file.src_uri).with_suffix(".svg").name
+    return DRAWN.sub(f"![The graphs, drawn]({picture})", markdown)
 
 
 def _published() -> list[Path]:

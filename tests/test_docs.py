@@ -7,6 +7,7 @@ import pkgutil
 import re
 import shlex
 import textwrap
+from xml.etree import ElementTree
 
 import documents
 import pytest
@@ -60,6 +61,15 @@ def test_every_command_of_a_document_is_one_that_the_command_line_takes(document
 def test_the_workflow_for_pull_requests_checks_and_compares():
     asked = {name for name, *_ in commands((ROOT / "docs" / "pull-request.yml").read_text())}
     assert asked == {"check", "compare"}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_picture_of_a_graph_is_that_of_the_page(document):
+    texts = [block.text for block in documents.blocks(document.read_text()) if block.kind == "mermaid"]
+    for text in texts:
+        drawn = ElementTree.parse(document.with_suffix(".svg")).find("{http://www.w3.org/2000/svg}desc")
+        assert drawn is not None
+        assert drawn.text == text, "draw it anew: docs/draw.py"
 
 
 def from_autofn(code):

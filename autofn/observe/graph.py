@@ -58,7 +58,7 @@ def _shape(node: Any, leaves: Mapping[str, torch.Tensor]) -> str:
     """A leaf is round, an operation square."""
     if hasattr(node, "variable"):
         (name,) = [name for name, leaf in leaves.items() if leaf is node.variable] or ["leaf"]
-        return f'(["{name}"])'
+        return f'("{name}")'
     return f'["{"<br/>".join([node.name(), *_kept(node)])}"]'
 
 
