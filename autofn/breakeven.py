@@ -51,7 +51,7 @@ def break_even(speedups: pd.DataFrame, variants: Sequence[str] = VARIANTS, basel
     """
     timed = speedups[~is_ceiling(speedups["function"]) & (speedups["speedup"] > 0)]
     rows = timed[timed["variant"].isin([baseline, *variants])].copy()
-    rows["elements_of_workload"] = [size_of(row) for row in rows.itertuples()]
+    rows["elements_of_workload"] = sizes_of(rows)
     rows = rows[rows["elements_of_workload"] > 0]
     made: list[dict[str, Any]] = []
     for key, found in rows.groupby(CURVE, sort=False, dropna=False):
@@ -96,7 +96,14 @@ def _inputs(spec: Spec, workload: str, dtype: str) -> tuple[Any, ...]:
     return spec.make_inputs(**spec.workloads[workload], dtype=dtype_named(dtype), device="cpu", seed=0)
 
 
-def size_of(row: Any) -> int:
+def sizes_of(rows: pd.DataFrame) -> list[int]:
+    """The elements of each row's workload, 0 where they are not known."""
+    workload = ["function", "workload", "dtype", "version"]
+    known = {tuple(row)[1:]: _size_of(row) for row in rows[workload].drop_duplicates().itertuples()}
+    return [known[key] for key in zip(*(rows[name] for name in workload), strict=True)]
+
+
+def _size_of(row: Any) -> int:
     """0 where the Function or the workload is not, or no longer, what was measured."""
     if row.function not in registry.every_name():
         return 0

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from statistics import median
 from typing import Any
 
@@ -82,19 +83,29 @@ def steps(results: pd.DataFrame, order: Sequence[str]) -> list[Step]:
     """
     place = {commit: number for number, commit in enumerate(order)}
     rows = results[results["commit"].isin(place) & (results["status"] == OK) & ~is_ceiling(results["function"])]
+    # Without samples a speedup has no interval, and so no step.
+    timed = rows[(rows["variant"] == "eager") | rows["samples"].map(bool)]
     found = [
         step
-        for frame, point in ((add_speedups(rows), _time), (rows[rows["metric"].isin(BYTES)], _bytes))
-        for key, history in frame.groupby(HISTORY, dropna=False, sort=False)
+        for frame, point in ((add_speedups(timed), _time), (rows[rows["metric"].isin(BYTES)], _bytes))
+        for key, history in _histories(frame).items()
         for step in _steps(dict(zip(HISTORY, key, strict=True)), _points(history, place, point))
     ]
     return sorted(found, key=lambda step: step.factor, reverse=True)
 
 
-def _points(history: pd.DataFrame, place: dict[str, int], point: Any) -> list[_Point]:
-    """In the order of history; of several results of one commit the last."""
-    last = history.sort_values("date", kind="stable", na_position="first").drop_duplicates("commit", keep="last")
-    rows: list[Any] = sorted(last.itertuples(), key=lambda row: place[str(row.commit)])
+def _histories(frame: pd.DataFrame) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """{history: {commit: its row}}; of several results of one commit the last."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    identity = attrgetter(*HISTORY)
+    for row in frame.sort_values("date", kind="stable", na_position="first").itertuples():
+        found.setdefault(identity(row), {})[str(row.commit)] = row
+    return found
+
+
+def _points(history: dict[str, Any], place: dict[str, int], point: Any) -> list[_Point]:
+    """In the order of history."""
+    rows = (history[commit] for commit in sorted(history, key=place.__getitem__))
     return [found for row in rows if (found := point(row)) is not None]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,11 +11,12 @@ import sample_results as sample
 from autofn import registry, results
 from autofn.checks.pages import page
 from autofn.records import Record
+from autofn.regressions import Step
 from autofn.reporting import formula
 from autofn.reporting.inputs import Inputs
-from autofn.reporting.model import Cell, Mark, Page, Plot, Point, Section, Series, Table
+from autofn.reporting.model import Cell, Mark, Page, Plot, Point, Section, Series, Table, Text
 from autofn.reporting.page import Link, render
-from autofn.reporting.sections import capabilities, samples, sizes, tradeoff, variants
+from autofn.reporting.sections import capabilities, history, samples, sizes, tradeoff, variants
 
 record = sample.record
 
@@ -168,6 +170,23 @@ def test_a_zero_reaches_the_page() -> None:
     text = render(Page((Section("S", "s", (plot,)),)), link, [link])
     assert '"points":[{"x":0.0,"y":0.001,"note":"here"}]' in text
     assert '"marks":[{"x":0.0,"text":"m"}]' in text
+
+
+def test_of_more_points_than_a_page_can_hold_the_plots_with_the_largest_steps_are_left() -> None:
+    rows = [
+        record(function=name, variant=variant, commit=commit * 40, run=commit)
+        for name in ("exp", "relu") for variant in ("eager", "cpp") for commit in "ab"
+    ]  # fmt: skip
+    found = Inputs(results.frame(rows))
+    assert history.bounded(found, most=8) == (found, Section("Left out", "left-out"))
+    case = {"workload": "small", "dtype": "float32", "device": "cpu", "phase": "forward", "metric": "time_s"}
+    told = {"machine": "bench-1", "commit": "b" * 40, "before": "a" * 40, "floor": 0.0, "usual": None}
+    step = Step(function="relu", variant="cpp", factor=2.0, low=2.0, high=2.0, **case, **told)
+    drawn, section = history.bounded(replace(found, changes=(step,)), most=7)
+    assert set(drawn.results["function"]) == {"relu"}
+    (text,) = section.blocks
+    assert isinstance(text, Text)
+    assert text.text.startswith("1 of 2 plots are here")
 
 
 # Error

@@ -11,6 +11,7 @@ import pytest
 import sample_results as sample
 
 import autofn
+from autofn.reporting import split
 
 pytestmark = pytest.mark.slow
 
@@ -151,4 +152,24 @@ def test_time_over_size_and_samples_are_drawn(browser: Any, pages: dict[str, Pat
         assert figure.locator(".points path").count() >= len(figure.locator("thead th").all()) - 1
     assert "65,536" in tab.locator("#exp-sizes figure:visible tbody").first.inner_text()
     assert "256 KiB" in tab.locator("#exp-tradeoff").inner_text()
+    tab.context.close()
+
+
+def test_a_page_that_is_too_large_is_split_and_its_old_links_lead_on(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample.write_everything(tmp_path, ["exp", "own_function"])
+    monkeypatch.setattr(split, "MOST", 1000)
+    made = {path.stem: path for path in autofn.report(tmp_path, tmp_path / "html")}
+    assert {"comparison-exp", "comparison-own_function"} <= set(made)
+    tab = opened(browser, made["index"])
+    tab.locator("#verdicts tbody a", has_text="own_function").first.click()
+    tab.wait_for_url("**/comparison-own_function.html*")
+    assert tab.locator("h1").inner_text() == "Variants compared: own_function"
+    tab.goto(f"{made['comparison'].as_uri()}#exp-checks&dtype=*")
+    tab.wait_for_url("**/comparison-exp.html#exp-checks&dtype=*")
+    assert tab.locator("#exp-checks tbody tr:visible").count() > 3
+    tab.goto(made["comparison"].as_uri())
+    tab.locator("#functions a", has_text="exp").click()
+    tab.wait_for_url("**/comparison-exp.html*")
     tab.context.close()

@@ -13,6 +13,7 @@ from . import front
 from .inputs import Inputs, load
 from .model import Page
 from .page import Link, render
+from .split import by_function
 
 __all__ = ["Inputs", "NoResultsError", "Page", "report"]
 
@@ -37,8 +38,8 @@ def report(
 
     definitions: a folder of Python files, each with a docstring (the page's title and introduction) and a function
     `page(inputs: Inputs) -> Page`; by default `<root>/reports`, or the package's own where that holds none. One called
-    index.py replaces the front page. The paths come back, the front page first; each file is complete when it appears
-    under its name.
+    index.py replaces the front page. A page that would be too large to open is split by Function. The paths come back,
+    the front page first; each file is complete when it appears under its name.
 
     base, head: revisions between which changes are told; without them, from the first commit measured to the last.
 
@@ -51,12 +52,18 @@ def report(
     details = [f"{stem}.html" for stem in ("comparison", *modules) if stem in modules and stem != FRONT]
     inputs_of = {FRONT: replace(inputs, detail=details[0] if details else "")}
     made = {
-        link: render(module.page(inputs_of.get(stem, inputs)), link, links)
+        file: render(page, _own(link, file, page), links)
         for link, (stem, module) in zip(links, modules.items(), strict=True)
+        for file, page in by_function(module.page(inputs_of.get(stem, inputs)), link.file).items()
     }
-    for link, text in made.items():
-        write_atomically(Path(out) / link.file, text)
-    return [Path(out) / link.file for link in links]
+    for file, text in made.items():
+        write_atomically(Path(out) / file, text)
+    return [Path(out) / file for file in made]
+
+
+def _own(link: Link, file: str, page: Page) -> Link:
+    """The link of the page itself; of one that was split off with the Function in its title."""
+    return link if file == link.file else Link(file, f"{link.title}: {page.sections[0].title}", link.intro)
 
 
 def read(root: str | Path = ".", *, base: str = "", head: str = "") -> Inputs:

@@ -6,6 +6,7 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,15 @@ class Inputs:
     def of(self, function: str) -> Inputs:
         """The same with the results and traces of one Function."""
         traces = tuple(summary for summary in self.traces if summary.get("function") == function)
-        rows, profile = (found[found["function"] == function] for found in (self.results, self.profile))
-        return replace(self, results=rows, traces=traces, profile=profile)
+        profile = self.profile[self.profile["function"] == function]
+        rows = self._places.get(function, [])
+        return replace(self, results=self.results.iloc[rows], traces=traces, profile=profile)
+
+    @cached_property
+    def _places(self) -> Mapping[str, list[int]]:
+        """Where in the frame the rows of each Function are: pages ask for one Function after the other."""
+        groups = self.results.groupby("function", sort=False).indices
+        return {str(name): list(places) for name, places in groups.items()}
 
 
 def load(root: Path, base: str = "", head: str = "") -> Inputs:

@@ -169,10 +169,14 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """Sections in order. preset: what the filter shows at first; a name that the page lacks is ignored."""
+    """Sections in order. preset: what the filter shows at first; a name that the page lacks is ignored.
+
+    moved: {anchor: file} of the sections that stand in files of their own, to which links to this page are led on.
+    """
 
     sections: tuple[Section, ...]
     preset: Tags = field(default_factory=dict)
+    moved: Mapping[str, str] = field(default_factory=dict)
 
 
 def anchor(*words: str) -> str:

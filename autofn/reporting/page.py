@@ -43,7 +43,7 @@ class Shown:
 
 def render(page: Page, own: Link, links: Sequence[Link]) -> str:
     """The HTML of a page. All text is escaped; nothing is fetched when it opens."""
-    blocks = [block for section in page.sections for block in _blocks(section)]
+    blocks = [block for section in page.sections for block in blocks_of(section)]
     plots = [block for block in blocks if isinstance(block, Plot)]
     return _template().render(
         page=page,
@@ -54,8 +54,12 @@ def render(page: Page, own: Link, links: Sequence[Link]) -> str:
         css=Markup(_asset("page.css")),
         script=Markup(_script()),
         plotly=Markup(_plotly() if plots else ""),
-        data=Markup(as_json({"plots": [_slim(plot) for plot in plots], "preset": dict(page.preset)})),
+        data=Markup(as_json(_data(page, plots))),
     )
+
+
+def _data(page: Page, plots: Sequence[Plot]) -> dict[str, Any]:
+    return {"plots": [_slim(plot) for plot in plots], "preset": dict(page.preset), "moved": dict(page.moved)}
 
 
 def as_json(value: Any) -> str:
@@ -88,10 +92,11 @@ def runs(blocks: Sequence[Block]) -> list[tuple[str, list[Block]]]:
     return [(kind.__name__, list(found)) for kind, found in groupby(blocks, type)]
 
 
-def _blocks(section: Section) -> Iterator[Block]:
+def blocks_of(section: Section) -> Iterator[Block]:
+    """The blocks of a section and of its parts."""
     yield from section.blocks
     for part in section.parts:
-        yield from _blocks(part)
+        yield from blocks_of(part)
 
 
 def _filters(page: Page, blocks: Sequence[Block]) -> list[str]:

@@ -33,8 +33,10 @@ def current(results: pd.DataFrame, baseline: str = BASELINE) -> pd.DataFrame:
     says, or, where there is none, the interval of the ratio, or else the two intervals of the times.
     """
     times = results[(results["metric"] == "time_s") & ~is_ceiling(results["function"])]
-    group = times.groupby([*SUBJECT, *CONDITIONS], dropna=False, sort=False).ngroup()
     shown = newest(times)
+    # The runs of what is shown; of a long history that is little.
+    times = times[times["commit"].isin(shown["commit"].unique()) & times["run"].isin(shown["run"].unique())]
+    group = times.groupby([*SUBJECT, *CONDITIONS], dropna=False, sort=False).ngroup()
     # The group's number as the run: rows with equal runs then share all conditions.
     together = times.assign(run=group.astype(str))[group.isin(group[shown.index])]
     ratios = add_speedups(together, baseline).loc[shown.index, RATIO]

@@ -122,8 +122,20 @@ function makeFilters() {
   });
 }
 
+// A link to a section that stands in a file of its own leads there.
+function moved(place) {
+  const names = Object.keys(data.moved).filter((name) => place === name || place.startsWith(`${name}-`));
+  const [name] = names.sort((one, other) => other.length - one.length);
+  return name && !document.getElementById(place) && data.moved[name];
+}
+
 function follow() {
   const place = readHash();
+  const file = place && moved(decodeURIComponent(place));
+  if (file) {
+    location.replace(file + location.hash);
+    return;
+  }
   showState();
   writeHash(place);
   apply();

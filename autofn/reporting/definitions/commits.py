@@ -16,11 +16,13 @@ def page(inputs: Inputs) -> Page:
     """What asv measured commit by commit, else all that has a commit; float32 is what shows first."""
     asv = inputs.results[inputs.results["source"] == "asv"]
     inputs = inputs if asv.empty else inputs.only(asv)
+    drawn, left_out = history.bounded(inputs)
     return Page(
         (
             skipped.section(inputs),
             commits.section(inputs),
-            *functions.sections(inputs, [history.section], registry.summary),
+            left_out,
+            *functions.sections(drawn, [history.section], registry.summary),
             machine.section(inputs),
         ),
         preset={"dtype": "float32"},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +20,37 @@ ONE_PLOT = ["machine", "device", "dtype", "workload", "phase"]
 ONE_LINE = [
     "source", "version", "protocol", "threads", "device_model", "driver", "torch", "allocator", "cache",
 ]  # fmt: skip
+
+
+MOST_POINTS = 15_000
+"""Of a page: about a megabyte."""
+
+
+def bounded(inputs: Inputs, most: int = MOST_POINTS) -> tuple[Inputs, Section]:
+    """Of more points than a page can hold the plots with the largest steps, and a section that says so."""
+    rows = inputs.results[inputs.results["metric"] == "time_s"]
+    counts = rows.groupby(["function", *ONE_PLOT], dropna=False).size()
+    if counts.sum() <= most:
+        return inputs, Section("Left out", "left-out")
+    largest = _largest_steps(inputs)
+    ranked = sorted(counts.items(), key=lambda found: largest.get(found[0], 0.0), reverse=True)
+    sums = itertools.accumulate(count for _, count in ranked)
+    chosen: set[Any] = {key for (key, _), total in zip(ranked, sums, strict=True) if total <= most}
+    keys = pd.MultiIndex.from_frame(rows[["function", *ONE_PLOT]])
+    text = (
+        f"{len(chosen)} of {len(ranked)} plots are here: more would make the page too large to open. They are those "
+        "with the largest steps. A definition of your own that takes fewer results shows the others."
+    )
+    return inputs.only(rows[keys.isin(list(chosen))]), Section("Left out", "left-out", (Text(text),))
+
+
+def _largest_steps(inputs: Inputs) -> dict[Any, float]:
+    """By what identifies a plot: the largest step in it, as the size of a logarithm."""
+    found: dict[Any, float] = {}
+    for step in inputs.changes:
+        key = tuple(getattr(step, name) for name in ("function", *ONE_PLOT))
+        found[key] = max(found.get(key, 0.0), abs(math.log(step.factor)))
+    return found
 
 
 def section(inputs: Inputs) -> Section:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from ...breakeven import NONE, break_even, size_of
+from ...breakeven import NONE, break_even, sizes_of
 from ...records import OK
 from .. import order, speedup
 from ..inputs import Inputs
@@ -21,7 +21,7 @@ def section(inputs: Inputs) -> Section:
     """One plot a phase, dtype and device with at least two sizes, on two log axes."""
     current = speedup.current(inputs.results)
     found = current[(current["status"] == OK) & (current["value"] > 0)]
-    found = found.assign(elements=[size_of(row) for row in found.itertuples()])
+    found = found.assign(elements=sizes_of(found))
     found = order.sort(found[found["elements"] > 0])
     apart = speedup.apart(found)
     crossings = break_even(current)
