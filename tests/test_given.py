@@ -35,10 +35,16 @@ def run(project, *words, status=0):
     return done.stdout + done.stderr
 
 
-def test_bench_takes_one_without_a_spec(project):
-    out = run(project, "bench", *YOURS, "-v", "python", "--budget", "0.01", "--phase", "forward")
+def test_bench_takes_one_without_a_spec(project, tmp_path_factory):
+    out = run(project, "bench", *YOURS, "-v", "python", "--quick", "--budget", "0.01", "--phase", "forward")
     assert "triple given float32" in out
     assert re.search(r"│ python +│ [\d.]+ .s .*x", out)
+    # Every process of a run finds it, from any folder.
+    (file,) = (project / ".autofn" / "given").iterdir()
+    code = "from autofn import registry; print(registry.names(), registry.load('triple', 'python'))"
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    done = python("-c", code, cwd=elsewhere, package=ROOT, AUTOFN_SPECS=str(file))
+    assert done.stdout.startswith("('triple',) <"), done.stderr
 
 
 def test_trace_takes_one_without_a_spec(project):

@@ -11,7 +11,11 @@ import pytest
 from support import ROOT, commit, git, python
 from test_origins import OWN
 
-from autofn import results, scaffold
+from autofn import comparing, results, scaffold
+from autofn.comparing import builds, plan
+from autofn.comparing.run import Comparison, one_look
+from autofn.measure.lockstep import Effort
+from autofn.measure.processes import Processes
 
 # The Function in a module of the repository, the Spec in a file: both are those of the commit that is measured.
 OPS = "import torch\n" + OWN[OWN.index("def triple") : OWN.index("def make_inputs")].rstrip() + "\n"
@@ -118,9 +122,16 @@ def test_asv_pytest_and_the_report_run_from_clean(repository):
 def test_two_commits_of_it_are_compared_each_with_its_own_code(repository):
     (repository / "my_ops.py").write_text(KEEPING)
     commit(repository, "keep a copy")
-    words = ("compare", "HEAD~1", "HEAD", "-w", "tiny", "--budget", "0.1", "--phase", "forward", "--format", "markdown")
-    out = autofn(repository, *words, status=1)
-    assert "more saved_new_bytes | 0 B | 20 B" in out.replace("\\", "")
+    before, after = (builds.side(name, repository) for name in ("HEAD~1", "HEAD"))
+    assert plan.differing(before, after, ["triple"]) == ["triple"]
+    assert plan.differing(before, before, ["triple"]) == []
+    with Processes() as processes:
+        described = [comparing.describe(one, ["triple"], processes) for one in (before, after)]
+        (pair,) = plan.pairs(*described, ["triple"], variants=["python"], workloads=["tiny"])
+        once = Effort(0.05, rounds=2, servers=1, most_passes=1)
+        changes = one_look(processes, Comparison(before, after, ("forward",), 1.0), pair, once)
+    (kept,) = (change for change in changes if change.metric == "saved_new_bytes")
+    assert (kept.verdict, kept.base, kept.head) == ("more", 0, 20)
 
 
 def asv(*words, cwd):
