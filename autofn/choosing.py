@@ -23,15 +23,17 @@ CASE = ["variant", "workload", "dtype", "device"]
 SAID = ("machine", "device_model", "torch", "commit")
 
 
-def choose(function: str, results: pd.DataFrame) -> dict[str, Any] | None:
+def choose(function: str, results: pd.DataFrame, threads: int = 1) -> dict[str, Any] | None:
     """What the file of a Function holds, by the newest results; None where they hold no verdict on it.
+
+    threads: only times of so many threads count, of which a row that does not say has one; on CUDA any.
 
     A variant is chosen where its training step is surely faster than that of `eager` and its newest checks found no
     error; of several that are not surely apart, the simplest. Between two measured sizes the change lies at their
     geometric mean. Raises ValueError for results of several machines.
     """
     mine = results[results["function"] == function]
-    times = _times(function, mine)
+    times = _times(function, mine[(mine["threads"].fillna(1) == threads) | (mine["device"] != "cpu")])
     if times.empty:
         return None
     largest = sizes(function, "large", times["dtype"].iloc[0], floating=True)

@@ -153,3 +153,14 @@ def test_the_command_chooses_from_the_results_of_a_machine_and_says_what(tmp_pat
 
 def test_without_steps_nothing_is_told():
     assert choice.told(()) == "n/a"
+
+
+def test_times_of_another_number_of_threads_do_not_count():
+    alone = times(cpp=0.5)
+    together = [
+        changed(record, workload=record.workload, threads=2, date="2026-11-21T10:00:00+00:00")
+        for record in times(native=0.5)
+    ]
+    found = results.frame([*alone, *together, *PASSED])
+    of = {count: choosing.choose("square", found, count)["devices"]["cpu"]["dtypes"] for count in (1, 2)}
+    assert of == {1: {"float32": [[0, "cpp"]]}, 2: {"float32": [[0, "native"]]}}

@@ -15,6 +15,7 @@ def choose_command(
     machine: Annotated[
         str | None, typer.Option("--machine", help="Whose results; needed where there are several.")
     ] = None,
+    threads: Annotated[int, typer.Option("--threads", help="Only times of so many threads count.")] = 1,
     root: Annotated[Path, typer.Option(help="Folder whose results are read.", metavar="DIR")] = Path("."),
 ) -> None:
     """Write what `variant="auto"` means into each Function's folder: the fastest right one, by the newest results.
@@ -29,7 +30,7 @@ def choose_command(
     found = results.load(root)
     if machine:
         found = found[found["machine"] == machine]
-    chosen = {name: choosing.choose(name, found) for name in names}
+    chosen = {name: choosing.choose(name, found, threads) for name in names}
     for name, content in chosen.items():
         if content is None:
             typer.echo(
