@@ -18,7 +18,8 @@ PEAK = """
 import json, resource, time
 start = time.perf_counter()
 {code}
-print(json.dumps([time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20]))
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps([time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20]))
 """
 LOAD = "from autofn import results; results.load({root!r})"
 RENDER = "from autofn import reporting; reporting.report({root!r}, {out!r})"
@@ -30,10 +31,11 @@ ASV = {
 }  # fmt: skip
 
 
-def measured(code: str) -> list[float]:
-    """Seconds and peak GiB of code in a fresh process."""
+def measured(code: str) -> str:
+    """Seconds, those of them on a processor, and peak memory of code in a fresh process."""
     run = subprocess.run([sys.executable, "-c", PEAK.format(code=code)], capture_output=True, text=True, check=True)
-    return list(json.loads(run.stdout.splitlines()[-1]))
+    seconds, processor, peak = json.loads(run.stdout.splitlines()[-1])
+    return f"{seconds:.1f} s ({processor:.1f} s on a processor), {peak:.2f} GiB"
 
 
 def opened(page: Path) -> float:
@@ -64,10 +66,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     root = parser.parse_args().folder.resolve()
     out = root / "html"
-    seconds, peak = measured(LOAD.format(root=str(root)))
-    print(f"load: {seconds:.1f} s, {peak:.2f} GiB", flush=True)
-    seconds, peak = measured(RENDER.format(root=str(root), out=str(out)))
-    print(f"report (load and render): {seconds:.1f} s, {peak:.2f} GiB", flush=True)
+    print(f"load: {measured(LOAD.format(root=str(root)))}", flush=True)
+    print(f"report (load and render): {measured(RENDER.format(root=str(root), out=str(out)))}", flush=True)
     for page in sorted(out.glob("*.html")):
         print(f"{page.name}: {page.stat().st_size / 1e6:.2f} MB, interactive in {opened(page):.2f} s", flush=True)
     print(f"asv publish: {published(root):.1f} s", flush=True)

@@ -100,10 +100,12 @@ def _failed(rows: list[dict[Any, Any]], badge: Badge) -> Cell:
 
 def _absent(function: str, variant: str, badge: Badge | None) -> Cell:
     """n/a, for one of: the Function says why it has none, has none, or has one that was not measured."""
-    if function in registry.every_name():
+    try:
         without = registry.spec(function).without
-        if variant in without:
-            return missing(without[variant])
-        if variant not in {found.name for found in registry.variants(function)}:
-            return missing("no such variant")
+    except LookupError:
+        return replace(missing("not measured"), badge=badge)
+    if variant in without:
+        return missing(without[variant])
+    if variant not in {found.name for found in registry.variants(function)}:
+        return missing("no such variant")
     return replace(missing("not measured"), badge=badge)
