@@ -22,6 +22,7 @@ ONE_LINE = [
 ]  # fmt: skip
 
 
+DRAWN = ["commit", "status", "reason", "value", "low", "high"]
 MOST_POINTS = 15_000
 """Of a page: about a megabyte."""
 
@@ -111,7 +112,7 @@ def _name(row: Mapping[Any, Any], settings: list[str]) -> str:
 
 
 def _line(name: str, variant: str, rows: pd.DataFrame, commits: list[Commit]) -> Series:
-    by_commit = {row["commit"]: row for row in rows.to_dict("records")}
+    by_commit = {row["commit"]: row for row in rows[DRAWN].to_dict("records")}
     points = tuple(_point(by_commit[commit.hash], commit) for commit in commits if commit.hash in by_commit)
     return Series(name, order.kind(variant), points, {"variant": variant})
 

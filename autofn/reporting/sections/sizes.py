@@ -15,6 +15,7 @@ from ..model import Mark, Plot, Point, Section, Series, anchor
 from .times import bound, told
 
 ONE_PLOT = ["device", "dtype", "phase"]
+DRAWN = ["workload", "elements", "value", "low", "high"]
 
 
 def section(inputs: Inputs) -> Section:
@@ -68,6 +69,6 @@ def _series(variant: str, rows: pd.DataFrame) -> Series:
             float(row["elements"]), row["value"], bound(row["low"]), bound(row["high"]), row["workload"],
             {"workload": row["workload"]},
         )
-        for row in rows.sort_values("elements").to_dict("records")
+        for row in rows[DRAWN].sort_values("elements").to_dict("records")
     )  # fmt: skip
     return Series(variant, order.kind(variant), points, {"variant": variant})

@@ -10,6 +10,7 @@ from ..inputs import Inputs
 from ..model import Plot, Point, Section, Series, anchor
 
 ONE_PLOT = ["device", "dtype", "phase"]
+DRAWN = ["workload", "value", "low", "high"]
 
 
 def section(inputs: Inputs) -> Section:
@@ -49,7 +50,7 @@ def told(name: str, value: object) -> str:
 def _series(variant: str, rows: pd.DataFrame) -> Series:
     points = tuple(
         Point(row["workload"], row["value"], bound(row["low"]), bound(row["high"]), tags={"workload": row["workload"]})
-        for row in rows.to_dict("records")
+        for row in rows[DRAWN].to_dict("records")
     )
     return Series(variant, order.kind(variant), points, {"variant": variant})
 
