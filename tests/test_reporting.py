@@ -26,6 +26,7 @@ from autofn.reporting.sections import (
     ledger,
     machine,
     matrix,
+    places,
     profile,
     skipped,
     times,
@@ -218,6 +219,37 @@ def test_the_ledger_lists_saved_tensors_and_marks_those_that_cost_memory() -> No
     case = {"Variant": "fused", "Workload": "small", "dtype": "float32"}
     new = row_of(rows, **case, Whose="new")
     assert (new["Saved tensor"].value, new["Bytes"].value, new["Whose"].tone) == ("bool[65536]", 262144, "bad")
+
+
+def test_places_stand_side_by_side_and_the_newest_of_each_counts() -> None:
+    made = given(
+        sample.record(value=9.0, date="2026-11-19T10:00:00+00:00"),
+        sample.record(value=1.0),
+        sample.record(value=0.25, machine="bench-2"),
+        sample.record(value=3.0, variant="cpp"),
+        sample.record(value=2.0, threads=2),
+    )
+    (row,) = table_of(places.section(made))
+    assert row["bench-1"].value == 1.0
+    assert row["bench-2 against bench-1"].value == 4.0
+    assert row["bench-2 against bench-1"].badge is None, "two runs give no verdict"
+
+
+@pytest.mark.parametrize(
+    ("different", "title"),
+    [
+        ({"device": "cuda"}, "cuda"),
+        ({"torch": "2.11.0+cpu"}, "torch 2.13.0+cpu"),
+        ({"machine": "bench-2", "torch": ""}, "bench-2 torch not recorded"),
+    ],
+)
+def test_a_place_is_named_by_what_tells_it_from_the_others(different: dict[str, Any], title: str) -> None:
+    (row,) = table_of(places.section(given(sample.record(), sample.record(**different))))
+    assert title in row
+
+
+def test_one_place_is_compared_with_none() -> None:
+    assert places.section(given(sample.record(), sample.record(variant="cpp"))).empty
 
 
 def test_the_machine_is_described_by_its_conditions() -> None:

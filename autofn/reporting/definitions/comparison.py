@@ -18,6 +18,7 @@ from autofn.reporting.sections import (
     machine,
     matrix,
     memory,
+    places,
     profile,
     samples,
     sizes,
@@ -28,7 +29,7 @@ from autofn.reporting.sections import (
     variants,
 )  # fmt: skip
 
-PARTS = (variants, times, samples, sizes, breakeven, tradeoff, capabilities, checks, memory, ledger, profile)
+PARTS = (variants, times, samples, sizes, breakeven, tradeoff, places, capabilities, checks, memory, ledger, profile)
 
 
 def page(inputs: Inputs) -> Page:
