@@ -86,3 +86,8 @@ def test_the_code_of_a_document_is_python_and_takes_from_the_package_what_there_
     blocks = [block for block in documents.blocks(document.read_text()) if block.kind.split()[0] == "python"]
     for name in {name for block in blocks for name in from_autofn(block.text)}:
         assert pkgutil.resolve_name(name) is not None
+
+
+def test_no_two_files_of_tests_share_a_name():
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(set(names)) == sorted(names), "pytest imports the first one alone"
