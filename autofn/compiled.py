@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from functools import update_wrapper
 from typing import Any
 
+# PyTorch's names for a processor whose vector instructions it does not use.
+WITHOUT_VECTORS = ("DEFAULT", "NO AVX")
+
 
 class Graph:
     """A function as one compiled graph.
@@ -82,6 +85,27 @@ def counts() -> Counts:
     metrics = sys.modules.get("torch._inductor.metrics")
     kernels = metrics.generated_kernel_count if metrics else 0
     return Counts(counters["stats"]["unique_graphs"], kernels, COMPILATIONS.total() - len(COMPILATIONS))
+
+
+def find_vectors(tries: int = 3) -> None:
+    """Has Inductor look for the processor's vector instructions, again where it finds none.
+
+    It looks once a process, by compiling a trial and loading it in a child, and where that fails it compiles every
+    kernel of that process without vectors and says nothing: rms_norm's step of 4M floats then takes 40 ms, else 6.
+    Raises RuntimeError where it finds none though PyTorch itself uses some.
+    """
+    import torch
+    from torch._inductor import cpu_vec_isa
+
+    for _ in range(tries):
+        if cpu_vec_isa.pick_vec_isa() or torch.backends.cpu.get_cpu_capability() in WITHOUT_VECTORS:
+            return
+        cpu_vec_isa.valid_vec_isa_list.cache_clear()
+        cpu_vec_isa.VecISA._VecISA__bool__impl.cache_clear()  # type: ignore[attr-defined]
+    raise RuntimeError(
+        f"Inductor found no vector instructions, {tries} times, though PyTorch uses "
+        f"{torch.backends.cpu.get_cpu_capability()}: what it compiles would be slower than it is"
+    )
 
 
 def forget() -> None:

@@ -149,3 +149,49 @@ def test_sums_over_rows_are_as_exact_compiled_as_in_eager():
     for row in rows:
         one_after_the_other += row
     assert error(one_after_the_other) > 4 * error(compiled.column_sums(rows)), "else this test could not tell"
+
+
+@pytest.fixture
+def looking(monkeypatch):
+    """`looking(failures)`: Inductor's trials fail so often, then one succeeds; what counts them."""
+    from torch._inductor import cpu_vec_isa
+
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    looks = []
+
+    def plan(failures):
+        def trial(self, code):
+            looks.append(str(self))
+            return len(looks) > failures
+
+        monkeypatch.setattr(cpu_vec_isa.VecISA, "check_build", trial)
+        monkeypatch.setattr(cpu_vec_isa, "x86_isa_checker", lambda: ["avx2"])
+        _look_anew(cpu_vec_isa)
+        return looks
+
+    yield plan
+    _look_anew(cpu_vec_isa)
+
+
+def _look_anew(cpu_vec_isa):
+    cpu_vec_isa.valid_vec_isa_list.cache_clear()
+    cpu_vec_isa.VecISA._VecISA__bool__impl.cache_clear()
+
+
+@pytest.mark.parametrize(("failures", "trials"), [(0, 1), (2, 3)])
+def test_vectors_are_looked_for_again_where_a_trial_failed(failures, trials, looking):
+    looks = looking(failures)
+    compiled.find_vectors()
+    assert looks == ["avx2"] * trials
+
+
+def test_an_interpreter_that_finds_no_vectors_does_not_compile_without_a_word(looking):
+    looking(9)
+    with pytest.raises(RuntimeError, match="found no vector instructions, 3 times, though PyTorch uses AVX2"):
+        compiled.find_vectors()
+
+
+def test_a_processor_without_vectors_is_no_fault(looking, monkeypatch):
+    looking(9)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "DEFAULT")
+    compiled.find_vectors()

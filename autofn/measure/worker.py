@@ -123,9 +123,13 @@ def _in_a_fork(function: Callable[[], Message]) -> Message:
 
 
 def _import_compiler() -> None:
+    from .. import compiled
+
     with _importing():
         import torch._dynamo
         import torch._inductor.compile_fx  # noqa: F401
+
+        compiled.find_vectors()
 
 
 def _warm_compiler() -> None:
