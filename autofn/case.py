@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -62,7 +62,7 @@ def prepare(spec: Spec, key: Key, apply: Callable[..., Any], seed: int = 0) -> C
     inputs = spec.make_inputs(**spec.workloads[key.workload], dtype=dtype, device=key.device, seed=seed)
     must_share_a_device(inputs)
     with torch.no_grad():
-        outputs = as_tuple(spec.reference(*_undirtied(spec, inputs)))
+        outputs = as_tuple(spec.reference(*undirtied(spec.mutates, inputs)))
     generator = torch.Generator().manual_seed(_seed(spec.name, key.workload, key.dtype, seed))
     grads = tuple(torch.randn(out.shape, generator=generator).to(out) for out in outputs)
     return Case(key, apply, inputs, grads)
@@ -121,8 +121,9 @@ def exact_inputs(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
-def _undirtied(spec: Spec, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(t.clone() if position in spec.mutates else t for position, t in enumerate(inputs))
+def undirtied(mutates: Container[int], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same arguments, those at positions that the forward writes into copied."""
+    return tuple(t.clone() if position in mutates else t for position, t in enumerate(inputs))
 
 
 def _seed(*parts: object) -> int:

@@ -4,38 +4,15 @@ from __future__ import annotations
 
 import torch
 
-from autofn.case import Key, as_tuple, exact_inputs, prepare
+from autofn.case import Key, prepare
+from autofn.observe.accuracy import evaluate as evaluate
+from autofn.observe.accuracy import truth as truth
 from autofn.spec import dtype_name
 
 
 def prepared(spec, variant, workload, dtype, apply):
     """The case with inputs from the Spec, on the CPU."""
     return prepare(spec, Key(spec.name, variant, workload, dtype_name(dtype), "cpu"), apply)
-
-
-def fresh(spec, inputs):
-    """The same arguments, those that the forward writes into copied."""
-    return tuple(t.clone() if position in spec.mutates else t for position, t in enumerate(inputs))
-
-
-def evaluate(spec, apply, inputs, grad_outputs):
-    """(outputs, gradients of the inputs that require grad), as plain tensors."""
-    if spec.random:
-        torch.manual_seed(0)
-    outputs = as_tuple(apply(*fresh(spec, inputs)))
-    leaves = [t for t in inputs if isinstance(t, torch.Tensor) and t.requires_grad]
-    grads = torch.autograd.grad(outputs, leaves, grad_outputs, allow_unused=True) if leaves else ()
-    return tuple(t.detach() for t in outputs), grads
-
-
-def truth(spec, inputs, grad_outputs):
-    """What `evaluate` should give: the reference in float64, with the gradients of the surrogate where there is one."""
-    exact = exact_inputs(inputs)
-    wide = tuple(grad.double() for grad in grad_outputs)
-    outputs, grads = evaluate(spec, spec.reference, exact, wide)
-    if spec.surrogate is not None:
-        _, grads = evaluate(spec, spec.surrogate, exact, wide)
-    return outputs, grads
 
 
 def assert_matches(spec, got, want, dtype):

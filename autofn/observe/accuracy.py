@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import torch
 
-from ..case import Case, Outputs, as_tuple, exact_inputs
+from ..case import Case, Outputs, as_tuple, exact_inputs, undirtied
 
 PHASES = ("forward", "backward")
 Results = tuple[torch.Tensor | None, ...]
@@ -38,23 +38,28 @@ def error(spec: Formula, case: Case) -> dict[str, float]:
     declares one. Elements whose truth is not finite are left out. Infinite where a truth of zeros is missed, or a
     finite one is not finite here.
     """
-    exact = exact_inputs(case.inputs)
-    wide = tuple(grad.double() for grad in case.grad_outputs)
-    outputs, grads = _evaluate(spec, case.apply, case.inputs, case.grad_outputs)
-    true_outputs, true_grads = _evaluate(spec, spec.reference, exact, wide)
-    if spec.surrogate is not None:
-        _, true_grads = _evaluate(spec, spec.surrogate, exact, wide)
+    outputs, grads = evaluate(spec, case.apply, case.inputs, case.grad_outputs)
+    true_outputs, true_grads = truth(spec, case.inputs, case.grad_outputs)
     return {"forward": _worst(outputs, true_outputs), "backward": _worst(grads, true_grads)}
 
 
-def _evaluate(
+def truth(spec: Formula, inputs: tuple[Any, ...], grad_outputs: Outputs) -> tuple[Results, Results]:
+    """What `evaluate` should give: the reference in float64, with the gradients of the surrogate where there is one."""
+    exact = exact_inputs(inputs)
+    wide = tuple(grad.double() for grad in grad_outputs)
+    outputs, grads = evaluate(spec, spec.reference, exact, wide)
+    if spec.surrogate is not None:
+        _, grads = evaluate(spec, spec.surrogate, exact, wide)
+    return outputs, grads
+
+
+def evaluate(
     spec: Formula, apply: Callable[..., Any], inputs: tuple[Any, ...], grad_outputs: Outputs
 ) -> tuple[Results, Results]:
-    """Outputs, and the gradients of the inputs that require grad."""
+    """Outputs, and the gradients of the inputs that require grad, as plain tensors."""
     if spec.random:
         torch.manual_seed(0)
-    given = tuple(t.clone() if position in spec.mutates else t for position, t in enumerate(inputs))
-    outputs = as_tuple(apply(*given))
+    outputs = as_tuple(apply(*undirtied(spec.mutates, inputs)))
     leaves = [t for t in inputs if isinstance(t, torch.Tensor) and t.requires_grad]
     grads = torch.autograd.grad(outputs, leaves, grad_outputs, allow_unused=True) if leaves else ()
     return tuple(out.detach() for out in outputs), grads
