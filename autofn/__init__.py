@@ -12,10 +12,10 @@ import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .benching import bench
     from .checks import check
     from .comparing import compare
     from .fleets import fleet
-    from .measure import bench
     from .reporting import report
     from .spec import Spec, Tolerance, Workload
     from .tracing import trace
@@ -28,7 +28,7 @@ _HOME = {
     "Spec": "spec",
     "Tolerance": "spec",
     "Workload": "spec",
-    "bench": "measure",
+    "bench": "benching",
     "check": "checks",
     "compare": "comparing",
     "fleet": "fleets",

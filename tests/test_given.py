@@ -13,7 +13,7 @@ from test_origins import OWN
 
 import autofn
 from autofn import given
-from autofn.measure import notebook
+from autofn.reporting import notebook
 
 OPS = (
     OWN[: OWN.index("SIZES")]

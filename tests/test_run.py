@@ -11,7 +11,8 @@ import pytest
 import torch
 from support import ROOT
 
-from autofn.measure import bench, machine, run
+from autofn.benching import bench
+from autofn.measure import machine, run
 from autofn.measure.rows import Arm, Group, Rows
 from autofn.records import FAILED, Journal
 from autofn.registry import PHASES

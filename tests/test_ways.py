@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from autofn import measure, results
+from autofn import results
+from autofn.benching import bench
 from autofn.measure import isolated, run, selection
 from autofn.measure.lockstep import Effort
 from autofn.measure.processes import Build, Processes
@@ -138,7 +139,7 @@ def test_a_device_has_all_ways_unless_some_are_asked_for():
 
 def test_in_one_process_there_is_the_wall_alone():
     with pytest.raises(ValueError, match="events-cold need processes of their own"):
-        measure.bench(ways=["events-cold"], isolate=False)
+        bench(ways=["events-cold"], isolate=False)
 
 
 def test_a_variant_that_cannot_run_has_a_row_a_way_with_the_same_reason():

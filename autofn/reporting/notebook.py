@@ -6,7 +6,7 @@ import sys
 from html import escape
 from typing import Any
 
-from .run import Progress
+from ..measure.run import Progress
 
 
 def progress(what: str) -> Progress:

@@ -10,7 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ..records import OK
-from ..reporting.units import quantity
+from .units import quantity
 
 if TYPE_CHECKING:
     import pandas as pd
