@@ -14,7 +14,10 @@ from ..registry import COMPILED, DERIVED, unknown
 from .builds import Side
 
 # What every Function runs through, beside its own folder.
-SHARED = ("csrc", "compiled.py", "refusal.py", "require.py", "extension.py", "spec.py", "registry.py")
+SHARED = (
+    "csrc", "arithmetic.py", "compiled.py", "extension.py", "refusal.py", "registry.py", "require.py", "spec.py",
+    "triton_kernels.py",
+)  # fmt: skip
 # PyTorch's own code, the same in both builds unless their torch differs.
 NOT_OURS = (*DERIVED, "native")
 

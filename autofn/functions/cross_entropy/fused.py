@@ -2,10 +2,11 @@
 
 import torch
 
+from autofn.arithmetic import widened
 from autofn.compiled import graph
 from autofn.refusal import refuse_double_backward
 
-from .inputs import check, gradient, gradients_of_losses, save_logsumexp, widened, with_defaults
+from .inputs import check, gradient, gradients_of_losses, save_logsumexp, with_defaults
 from .reference import cross_entropy
 
 

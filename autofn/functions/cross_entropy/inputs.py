@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 
 from autofn import require
+from autofn.arithmetic import widened
 
 REDUCTIONS = ("none", "sum", "mean")
 
@@ -80,11 +81,6 @@ def save_logsumexp(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor
     ctx.set_materialize_grads(False)
     *tensors, ctx.options = inputs
     ctx.save_for_backward(*tensors, logsumexp)
-
-
-def widened(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in float32 at least."""
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def weights_of_targets(target: torch.Tensor, weight: torch.Tensor | None, ignore_index: int) -> torch.Tensor:

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from .inputs import widened
+from autofn.arithmetic import widened
 
 
 def apply(

@@ -5,7 +5,9 @@ The probabilities are recomputed from logits: from a saved logarithm of their su
 
 import torch
 
-from .inputs import check, gradient, gradients_of_losses, widened, with_defaults
+from autofn.arithmetic import widened
+
+from .inputs import check, gradient, gradients_of_losses, with_defaults
 from .reference import cross_entropy
 
 

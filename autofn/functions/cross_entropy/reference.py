@@ -2,6 +2,8 @@
 
 import torch
 
+from autofn.arithmetic import widened
+
 
 def cross_entropy(
     logits: torch.Tensor,
@@ -12,7 +14,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> torch.Tensor:
     """`logsumexp(logits) - logits[target]`, weighted, smoothed and reduced, computed in float32 for half types."""
-    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    wide = widened(logits)
     weights = wide.new_ones(wide.shape[1]) if weight is None else weight.to(wide.dtype)
     kept = target != ignore_index
     chosen = torch.where(kept, target, 0)

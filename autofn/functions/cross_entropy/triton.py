@@ -8,6 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
+from autofn.arithmetic import wide_dtype
 from autofn.refusal import refuse_double_backward
 from autofn.triton_kernels import BLOCK, for_dtypes, launch, load_block, number, widened
 
@@ -93,7 +94,7 @@ class CrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(logits, target, weight, options):
         inputs.check(logits, target, weight, options)
-        dtype = torch.promote_types(logits.dtype, torch.float32)
+        dtype = wide_dtype(logits)
         losses, logsumexp = (logits.new_empty(target.shape, dtype=dtype) for _ in range(2))
         launch(
             cross_entropy_forward_kernel, target.shape, losses, logsumexp, logits.contiguous(), target.contiguous(),

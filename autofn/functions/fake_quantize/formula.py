@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from autofn.arithmetic import widened
 from autofn.compiled import column_sums
 
-from .inputs import along, gradient_scale, widened
+from .inputs import along, gradient_scale
 
 Options = tuple[int, int, int | None]
 """quant_min, quant_max and channel."""

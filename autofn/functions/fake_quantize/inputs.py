@@ -5,6 +5,7 @@ import math
 import torch
 
 from autofn import require
+from autofn.arithmetic import widened
 
 
 def check(x: torch.Tensor, step: torch.Tensor, quant_min: int, quant_max: int, channel: int | None) -> None:
@@ -21,11 +22,6 @@ def check(x: torch.Tensor, step: torch.Tensor, quant_min: int, quant_max: int, c
     if not quant_min < quant_max:
         raise ValueError(f"fake_quantize: quant_min must be below quant_max, got {quant_min} and {quant_max}")
     require.above_zero("fake_quantize", quant_max=quant_max)
-
-
-def widened(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in float32 at least: a quotient in a half type would round to other whole numbers."""
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def along(step: torch.Tensor, x: torch.Tensor, channel: int | None) -> torch.Tensor:

@@ -2,7 +2,9 @@
 
 import torch
 
-from .inputs import along, gradient_scale, widened
+from autofn.arithmetic import widened
+
+from .inputs import along, gradient_scale
 
 
 def fake_quantize(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import torch
 
 from autofn import require
+from autofn.arithmetic import widened
 
 Map = Callable[[torch.Tensor], torch.Tensor]
 
@@ -20,11 +21,6 @@ def check(gate: torch.Tensor, up: torch.Tensor, approximate: str) -> None:
     require.device("geglu", gate=gate, up=up)
     if approximate not in ("none", "tanh"):
         raise ValueError(f"geglu: approximate must be 'none' or 'tanh', got {approximate!r}")
-
-
-def widened(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in float32 at least: in half types each step would round."""
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def twice_u(x):

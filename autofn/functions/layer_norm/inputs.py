@@ -18,11 +18,6 @@ def check(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float)
     require.above_zero("layer_norm", eps=eps)
 
 
-def widened(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in float32 at least: half types neither square nor add up well."""
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
-
-
 def needed(
     needs_input_grad: tuple[bool, ...], x: torch.Tensor, weight: torch.Tensor
 ) -> tuple[torch.Tensor | None, torch.Tensor | None]:

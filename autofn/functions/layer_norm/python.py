@@ -6,7 +6,9 @@ wrong.
 
 import torch
 
-from .inputs import check, needed, widened
+from autofn.arithmetic import widened
+
+from .inputs import check, needed
 from .reference import layer_norm
 
 

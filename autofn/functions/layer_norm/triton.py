@@ -9,6 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
+from autofn.arithmetic import wide_dtype
 from autofn.refusal import refuse_double_backward
 from autofn.triton_kernels import BLOCK, for_dtypes, launch, load_block, map_rows, number, widened
 
@@ -113,7 +114,7 @@ def parameter_gradients(grad_output, x, mean, inverse, needs):
     features = grad_output.shape[-1]
     rows = grad_output.numel() // max(1, features)
     shares = triton.cdiv(rows, SHARE)
-    wide = torch.promote_types(grad_output.dtype, torch.float32)
+    wide = wide_dtype(grad_output)
     sums = [grad_output.new_empty(shares, features, dtype=wide) if needed else None for needed in needs]
     grid = (shares, triton.cdiv(features, TILE_COLUMNS)) if any(needs) else (0,)
     sizes = {"SHARE": SHARE, "TILE_ROWS": TILE_ROWS, "TILE_COLUMNS": TILE_COLUMNS}
@@ -127,7 +128,7 @@ class LayerNorm(torch.autograd.Function):
         check(x, weight, bias, eps)
         x = x.contiguous()
         y = torch.empty_like(x)
-        mean, inverse = (x.new_empty(*x.shape[:-1], 1, dtype=torch.promote_types(x.dtype, torch.float32)) for _ in "mi")
+        mean, inverse = (x.new_empty(*x.shape[:-1], 1, dtype=wide_dtype(x)) for _ in "mi")
         args = (x, weight.contiguous(), bias.contiguous(), float(eps))
         map_rows(layer_norm_forward_kernel, y, mean, inverse, *args)
         return y, mean, inverse

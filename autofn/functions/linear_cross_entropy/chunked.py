@@ -31,16 +31,6 @@ def add_product(sums: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
         sums += a @ b
 
 
-def widened(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in float32 at least."""
-    return tensor.to(wide(tensor))
-
-
-def wide(tensor: torch.Tensor) -> torch.dtype:
-    """The dtype of the arithmetic."""
-    return torch.promote_types(tensor.dtype, torch.float32)
-
-
 def factors(target: torch.Tensor, options: Any, dtype: torch.dtype) -> torch.Tensor:
     """(rows,): the derivative of the loss by each row's loss, 0 where the target is ignored."""
     kept = target != options.ignore_index

@@ -8,9 +8,10 @@ import math
 
 import torch
 
+from autofn.arithmetic import wide_dtype, widened
 from autofn.refusal import refuse_double_backward
 
-from .chunked import add_product, chunks, factors, reduced, wide, widened
+from .chunked import add_product, chunks, factors, reduced
 from .inputs import check, options
 
 
@@ -27,7 +28,7 @@ class LinearCrossEntropy(torch.autograd.Function):
         rows, vocabulary = hidden.shape[0], weight.shape[0]
         # In float64: it is rounded with each chunk, and an error of it is one of all probabilities.
         running = hidden.new_full((rows,), -math.inf, dtype=torch.float64)
-        chosen = hidden.new_full((rows,), math.nan, dtype=wide(hidden))
+        chosen = hidden.new_full((rows,), math.nan, dtype=wide_dtype(hidden))
         for chunk in chunks(vocabulary, rows, hidden.device):
             logits = widened(hidden @ weight[chunk].t())
             place, inside = in_chunk(target, chunk)
@@ -53,9 +54,9 @@ class LinearCrossEntropy(torch.autograd.Function):
         rows, vocabulary = hidden.shape[0], weight.shape[0]
         needs_hidden, needs_weight, *_ = ctx.needs_input_grad
         # In float32 for half types: each chunk of the vocabulary adds to it.
-        sums = torch.zeros_like(hidden, dtype=wide(hidden)) if needs_hidden else None
+        sums = torch.zeros_like(hidden, dtype=wide_dtype(hidden)) if needs_hidden else None
         grad_weight = torch.empty_like(weight) if needs_weight else None
-        factor = factors(target, ctx.options, wide(hidden))[:, None] * grad_output
+        factor = factors(target, ctx.options, wide_dtype(hidden))[:, None] * grad_output
         for chunk in chunks(vocabulary, rows, hidden.device):
             place, inside = in_chunk(target, chunk)
             p = widened(hidden @ weight[chunk].t()).sub_(logsumexp[:, None]).exp_().mul_(factor)

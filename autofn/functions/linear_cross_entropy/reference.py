@@ -2,6 +2,8 @@
 
 import torch
 
+from autofn.arithmetic import widened
+
 
 def linear_cross_entropy(
     hidden: torch.Tensor,
@@ -12,7 +14,7 @@ def linear_cross_entropy(
 ) -> torch.Tensor:
     """`logsumexp(logits) - logits[target]` of `logits = hidden @ weight.T`, computed in float32 for half types."""
     logits = hidden @ weight.T
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    logits = widened(logits)
     kept = target != ignore_index
     chosen = torch.where(kept, target, 0)[:, None]
     losses = torch.where(kept, logits.logsumexp(1) - logits.gather(1, chosen).squeeze(1), 0)

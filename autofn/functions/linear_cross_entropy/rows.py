@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 
-from .chunked import add_product, chunks, factors, reduced, wide, widened
+from autofn.arithmetic import wide_dtype, widened
+
+from .chunked import add_product, chunks, factors, reduced
 from .inputs import Options, check
 
 Part = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], tuple[torch.Tensor, torch.Tensor | None]]
@@ -35,11 +37,11 @@ def forward(
     check(hidden, weight, target, options)
     hidden, weight = hidden.contiguous(), weight.contiguous()
     rows, vocabulary = hidden.shape[0], weight.shape[0]
-    losses = hidden.new_empty(rows, dtype=wide(hidden))
+    losses = hidden.new_empty(rows, dtype=wide_dtype(hidden))
     grad_hidden = torch.empty_like(hidden) if options.needs_hidden else None
     # In float32 for half types: each chunk of rows adds to it.
-    sums = torch.zeros_like(weight, dtype=wide(weight)) if options.needs_weight else None
-    each = factors(target, options, wide(hidden)) if options.needs_hidden or options.needs_weight else None
+    sums = torch.zeros_like(weight, dtype=wide_dtype(weight)) if options.needs_weight else None
+    each = factors(target, options, wide_dtype(hidden)) if options.needs_hidden or options.needs_weight else None
     # An ignored row has any word as its target, and factor 0.
     words = torch.where(target != options.ignore_index, target, 0)
     for chunk in chunks(rows, vocabulary, hidden.device):

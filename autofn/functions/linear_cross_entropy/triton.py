@@ -7,11 +7,11 @@ import torch
 import triton
 import triton.language as tl
 
+from autofn.arithmetic import wide_dtype
 from autofn.refusal import refuse_double_backward
 from autofn.triton_kernels import BLOCK, for_dtypes, launch, load_block
 
 from . import rows
-from .chunked import wide
 from .inputs import options
 
 
@@ -42,7 +42,7 @@ def linear_cross_entropy_row_kernel(losses, logits, target, factors, words, BLOC
 
 def part(logits, target, factors):
     """As `rows.part`: the losses, and the gradients in the place of the logits."""
-    losses = logits.new_empty(logits.shape[0], dtype=wide(logits))
+    losses = logits.new_empty(logits.shape[0], dtype=wide_dtype(logits))
     launch(
         linear_cross_entropy_row_kernel,
         (logits.shape[0],),

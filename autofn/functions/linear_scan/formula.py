@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from autofn import require
+from autofn.arithmetic import widened
 
 # Steps that are taken one after the other, of all blocks at once. Few: each is an operation, and code to compile.
 STEPS = 8
@@ -28,11 +29,6 @@ def saved(ctx: Any, a: torch.Tensor, initial: torch.Tensor, h: torch.Tensor) -> 
     """a, initial and h; the last two None where a needs no gradient."""
     needs_a = ctx.needs_input_grad[0]
     return a, initial if needs_a else None, h if needs_a else None
-
-
-def widened(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in float32 at least: in half types the rounding of each step would add up."""
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def forward(a: torch.Tensor, x: torch.Tensor, initial: torch.Tensor, reverse: bool) -> torch.Tensor:

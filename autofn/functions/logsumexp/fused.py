@@ -4,10 +4,11 @@ import math
 
 import torch
 
+from autofn.arithmetic import widened
 from autofn.compiled import graph
 from autofn.refusal import refuse_double_backward
 
-from .inputs import check, shifted, widened
+from .inputs import check, shifted
 
 
 @graph

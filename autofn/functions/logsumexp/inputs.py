@@ -5,6 +5,7 @@ import math
 import torch
 
 from autofn import require
+from autofn.arithmetic import widened
 
 
 def check(x: torch.Tensor) -> None:
@@ -12,11 +13,6 @@ def check(x: torch.Tensor) -> None:
     require.floating("logsumexp", x=x)
     if x.dim() == 0:
         raise ValueError("logsumexp: x must have at least one dimension, got a scalar")
-
-
-def widened(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in float32 at least."""
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def shifted(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

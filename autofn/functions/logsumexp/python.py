@@ -6,7 +6,9 @@ to the second derivative, and that silently wrong.
 
 import torch
 
-from .inputs import check, shifted, widened
+from autofn.arithmetic import widened
+
+from .inputs import check, shifted
 from .reference import logsumexp
 
 

@@ -10,8 +10,3 @@ def check(x: torch.Tensor) -> None:
     require.floating("norm", x=x)
     if x.dim() == 0:
         raise ValueError("norm: x must have at least one dimension, got a scalar")
-
-
-def widened(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in float32 at least."""
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

@@ -2,7 +2,9 @@
 
 import torch
 
-from .inputs import check, widened
+from autofn.arithmetic import widened
+
+from .inputs import check
 from .reference import norm
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from .inputs import widened
+from autofn.arithmetic import widened
 
 
 def norm(x: torch.Tensor) -> torch.Tensor:

@@ -2,10 +2,11 @@
 
 import torch
 
+from autofn.arithmetic import widened
 from autofn.compiled import column_sums, graph
 from autofn.refusal import refuse_double_backward
 
-from .inputs import check, save_inverse, widened
+from .inputs import check, save_inverse
 
 
 @graph

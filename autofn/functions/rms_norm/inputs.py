@@ -16,11 +16,6 @@ def check(x: torch.Tensor, weight: torch.Tensor, eps: float) -> None:
     require.above_zero("rms_norm", eps=eps)
 
 
-def widened(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in float32 at least: half types neither square nor add up well."""
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
-
-
 def save_inverse(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
     """The setup_context of a forward that also returns r: saves x, weight where x needs a gradient, and r."""
     x, weight, _ = inputs

@@ -5,7 +5,9 @@ The inverse is recomputed from x: saved, it would be a constant to the second de
 
 import torch
 
-from .inputs import check, widened
+from autofn.arithmetic import widened
+
+from .inputs import check
 
 
 def inverse_rms(wide, eps):

@@ -9,6 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
+from autofn.arithmetic import wide_dtype
 from autofn.refusal import refuse_double_backward
 from autofn.triton_kernels import BLOCK, for_dtypes, launch, load_block, map_rows, number, widened
 
@@ -101,7 +102,7 @@ class RmsNorm(torch.autograd.Function):
         check(x, weight, eps)
         x = x.contiguous()
         y = torch.empty_like(x)
-        inverse = x.new_empty(*x.shape[:-1], 1, dtype=torch.promote_types(x.dtype, torch.float32))
+        inverse = x.new_empty(*x.shape[:-1], 1, dtype=wide_dtype(x))
         map_rows(rms_norm_forward_kernel, y, inverse, x, weight.contiguous(), float(eps))
         return y, inverse
 

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from autofn import require
+from autofn.arithmetic import widened
 
 
 def check(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> None:
@@ -31,7 +32,7 @@ def turn(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: boo
     """Each pair turned by its angle, or by the opposite one; computed in float32 for half types."""
     pairs = cos.shape[1]
     turned, rest = x[..., : 2 * pairs], x[..., 2 * pairs :]
-    wide = turned.to(torch.promote_types(x.dtype, torch.float32))
+    wide = widened(turned)
     a, b = (wide[..., 0::2], wide[..., 1::2]) if interleaved else (wide[..., :pairs], wide[..., pairs:])
     sign = -1 if opposite else 1
     both = torch.addcmul(a * cos, b, sin, value=-sign), torch.addcmul(b * cos, a, sin, value=sign)

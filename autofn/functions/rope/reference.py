@@ -2,11 +2,13 @@
 
 import torch
 
+from autofn.arithmetic import widened
+
 
 def rope(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool) -> torch.Tensor:
     """The first `2 * pairs` features turned pair by pair, the rest as it is; computed in float32 for half types."""
     features = 2 * cos.shape[-1]
-    wide = x[..., :features].to(torch.promote_types(x.dtype, torch.float32))
+    wide = widened(x[..., :features])
     if interleaved:
         a, b = wide[..., 0::2], wide[..., 1::2]
         turned = torch.stack([a * cos - b * sin, b * cos + a * sin], -1).flatten(-2)

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from .inputs import widened
+from autofn.arithmetic import widened
 
 
 def softmax(x: torch.Tensor) -> torch.Tensor:

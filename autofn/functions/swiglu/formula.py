@@ -3,6 +3,7 @@
 import torch
 
 from autofn import require
+from autofn.arithmetic import widened
 
 
 def check(gate: torch.Tensor, up: torch.Tensor) -> None:
@@ -10,11 +11,6 @@ def check(gate: torch.Tensor, up: torch.Tensor) -> None:
     require.floating("swiglu", gate=gate, up=up)
     require.same_shape("swiglu", gate=gate, up=up)
     require.device("swiglu", gate=gate, up=up)
-
-
-def widened(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in float32 at least: in half types each step would round."""
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def forward(gate, up):
