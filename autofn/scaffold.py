@@ -14,6 +14,7 @@ import jinja2
 
 from . import origins, registry
 from .records import write_atomically
+from .repository import run_git, top
 
 TEMPLATES = Path(__file__).parent / "templates"
 FUNCTION = ("__init__.py", "reference.py", "python.py", "fused.py", "cpp.py", "kernel.cpp")
@@ -71,8 +72,6 @@ def init(root: Path = Path()) -> Written:
     Raises ValueError in a checkout of autofn, and where pyproject.toml names no spec files, LookupError outside a
     repository of git.
     """
-    from .repository import top
-
     if is_checkout(root):
         raise ValueError("init: this is a checkout of autofn, which has all of it")
     if top(root).resolve() != root.resolve():
@@ -91,9 +90,11 @@ def init(root: Path = Path()) -> Written:
 
 
 def _branch(root: Path) -> str:
-    """The branch that is checked out, whose history asv publishes."""
-    words = ["git", "-C", str(root), "symbolic-ref", "--quiet", "--short", "HEAD"]
-    return subprocess.run(words, capture_output=True, text=True).stdout.strip() or "main"
+    """The branch that is checked out, whose history asv publishes; "main" on a detached head."""
+    try:
+        return run_git(root, "symbolic-ref", "--quiet", "--short", "HEAD")
+    except subprocess.CalledProcessError:
+        return "main"
 
 
 def is_checkout(root: Path) -> bool:

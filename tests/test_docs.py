@@ -38,9 +38,6 @@ def test_every_link_to_a_file_of_the_repository_leads_somewhere(document):
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
-EXAMPLES = [*DOCUMENTS, *sorted((ROOT / "docs").glob("*.yml"))]
-
-
 def commands(text):
     """The words of each `autofn` command of a document."""
     begin = r"^\s*(?:\$ |run: |- run: )?(?:AUTOFN_\w+=\S+ )?"
@@ -48,7 +45,7 @@ def commands(text):
         yield shlex.split(line, comments=True)
 
 
-@pytest.mark.parametrize("document", EXAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_command_of_a_document_is_one_that_the_command_line_takes(document):
     known = typer.main.get_command(cli.app).commands
     for name, *words in commands(document.read_text()):
@@ -56,11 +53,6 @@ def test_every_command_of_a_document_is_one_that_the_command_line_takes(document
         options = {option for parameter in known[name].params for option in parameter.opts + parameter.secondary_opts}
         asked = [word.partition("=")[0] for word in words if word.startswith("-") and word != "-"]
         assert [option for option in asked if option not in {*options, "--help"}] == [], f"autofn {name} {words}"
-
-
-def test_the_workflow_for_pull_requests_checks_and_compares():
-    asked = {name for name, *_ in commands((ROOT / "docs" / "pull-request.yml").read_text())}
-    assert asked == {"check", "compare"}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
