@@ -31,14 +31,14 @@ def section(inputs: Inputs) -> Section:
 def _columns(inputs: Inputs, apart: list[str]) -> tuple[Column, ...]:
     since = f"since {inputs.base[:8]}" if inputs.base else "in the commits measured"
     return (
-        Column("Function"),
-        Column("Best"),
+        # Beside the name, for without it rows of one Function look alike.
+        *map(Column, ("Function", *(speedup.SHOWN_APART[name] for name in apart), "Best")),
         Column("Speedup", "ratio", speedup.MEANING),
         Column("Saved", "bytes", "for the backward, over the workloads: what the saved-tensor hooks see"),
         Column("Saved by eager", "bytes", "the same of the baseline"),
         Column("Checks"),
         Column("Change", "ratio", f"of the best variant's time, {since}: the largest step, time after / time before"),
-        *map(Column, ("Device", "dtype", "Phase", *(speedup.SHOWN_APART[name] for name in apart))),
+        *map(Column, ("Device", "dtype", "Phase")),
     )
 
 
@@ -47,12 +47,12 @@ def _row(each: Verdict, mark: Cell, inputs: Inputs, apart: list[str]) -> Row:
     saved = (each.saved_bytes, each.baseline_saved_bytes)
     cells = (
         Cell(each.function, link=f"{inputs.detail}#{anchor(each.function)}"),
-        Cell(each.best),
+        *(Cell(getattr(each, name)) for name in (*apart, "best")),
         Cell(each.speedup, each.low, each.high, tone=tone, link=f"{inputs.detail}#{anchor(each.function, 'variants')}"),
         *(missing("not measured of both") if value is None else Cell(value) for value in saved),
         mark,
         _change(each, inputs),
-        *(Cell(getattr(each, name)) for name in ("device", "dtype", "phase", *apart)),
+        *(Cell(getattr(each, name)) for name in ("device", "dtype", "phase")),
     )
     told = {name: getattr(each, name) for name in ("function", "device", "dtype", "phase", "machine")}
     return Row(cells, {"function": each.function, "variant": each.best, **order.tags(told)})
