@@ -160,12 +160,20 @@ def _stopping() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def end_processes(folder: str, but: Sequence[int] = ()) -> None:
-    """Kills what is left on this machine of a job in that folder: a process that was killed leaves children behind."""
-    for pid in processes_of(folder):
-        if pid not in but:
+def end_processes(folder: str, but: Sequence[int] = (), within: float = 10.0) -> None:
+    """Kills what is left on this machine of a job in that folder; returns once it is gone, or after `within` seconds.
+
+    A process that was killed leaves children behind, and lives on for a moment itself: who starts the job again at once
+    would share the folder, and the core that is timed, with it.
+    """
+    end = time.monotonic() + within
+    while left := set(processes_of(folder)).difference(but):
+        for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > end:
+            return
+        time.sleep(0.01)
 
 
 def processes_of(folder: str) -> list[int]:

@@ -7,6 +7,8 @@ import re
 import signal
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -77,13 +79,21 @@ def test_a_local_job_of_a_coordinator_that_was_killed_is_taken_up_only_if_it_has
     assert local.ended({"abc/123": ORDER}) == {"abc/123": Ended("", "here")}
 
 
-def test_what_a_job_leaves_behind_is_found_by_its_mark_and_ended(tmp_path):
+def test_what_a_job_leaves_behind_is_found_by_its_mark_and_is_gone_afterwards(tmp_path, monkeypatch):
     code = "import subprocess, sys; subprocess.Popen(['sleep', '60'], start_new_session=True)"
     subprocess.run([sys.executable, "-c", code], env=environment(tmp_path, **{job.MARK: str(tmp_path)}), check=True)
     (orphan,) = job.processes_of(str(tmp_path))
     assert b"sleep" in Path(f"/proc/{orphan}/cmdline").read_bytes()
     job.end_processes(str(tmp_path), but=[orphan])
     assert job.processes_of(str(tmp_path)) == [orphan]
+    # A busy machine takes its time to do what a signal says.
+    at_once = os.kill
+
+    def later(pid, number):
+        with suppress(ProcessLookupError):
+            at_once(pid, number)
+
+    monkeypatch.setattr(os, "kill", lambda *call: threading.Timer(0.2, later, call).start())
     job.end_processes(str(tmp_path))
     assert job.processes_of(str(tmp_path)) == []
 
