@@ -23,12 +23,14 @@ EFFORT = Effort(0.0, rounds=3, servers=3, most_passes=2)
 @pytest.fixture(scope="module")
 def two_groups():
     """Two comparisons by the same processes: their outcomes, and the servers' process ids after each."""
-    outcomes, pids = [], []
+    outcomes, pids, seconds = [], [], []
     with Processes() as processes:
         for _ in range(2):
+            begin = time.monotonic()
             outcomes.append(Lockstep(processes, ARMS, ("forward",), EFFORT).run())
+            seconds.append(time.monotonic() - begin)
             pids.append({seat: server.process.pid for seat, server in processes.servers.items()})
-    return outcomes, pids
+    return outcomes, pids, seconds
 
 
 def test_every_server_gives_a_generation_a_pass_of_every_arm(two_groups):
@@ -39,6 +41,22 @@ def test_every_server_gives_a_generation_a_pass_of_every_arm(two_groups):
             assert [[len(samples) for samples in generations] for generations in servers] == [[3]] * 3
             # 200 and 260 us by the clock.
             assert min(sample for generations in servers for samples in generations for sample in samples) >= 200e-6
+
+
+def test_it_tells_where_its_time_went(two_groups):
+    for outcome, seconds in zip(two_groups[0], two_groups[2], strict=True):
+        assert set(outcome.spent_s) == {"templates", "generations", "samples"}
+        # Looking whether others are busy takes 0.2 s.
+        assert seconds - 0.5 <= sum(outcome.spent_s.values()) <= seconds
+        clocked = sum(
+            sum(samples) * outcome.numbers[str(arm.key), "forward", "wall"]
+            for arm in ARMS
+            for generations in outcome.times[arm.name, "forward", "wall"]
+            for samples in generations
+        )
+        assert clocked <= outcome.spent_s["samples"]
+    first, second = (outcome.spent_s["templates"] for outcome in two_groups[0])
+    assert first > second, "the servers of the first were there"
 
 
 def test_servers_are_kept_for_the_next_group(two_groups):

@@ -88,6 +88,8 @@ def _time(rows: Rows, arm: Arm, phase: str, way: str, outcome: Outcome) -> Recor
         detail["denormal_inputs"] = prepared["denormal_inputs"]
     if outcome.others_busy is not None:
         detail["others_busy"] = outcome.others_busy
+    # Of the whole group, so the same in each of its rows.
+    detail["spent_s"] = {what: round(seconds, 3) for what, seconds in outcome.spent_s.items()}
     if arm.variant == BASELINE and (AGAIN, phase, way) in outcome.times:
         detail["again"] = _flat(outcome.times[AGAIN, phase, way])
     states = [state for state in _flat(outcome.states[cell]) if state is not None]

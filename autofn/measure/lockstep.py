@@ -78,7 +78,9 @@ class Outcome:
     prepared: what its template said. memory, error: what the processes said that looked at its bytes and values;
     no_memory, no_error, unavailable, failed: why something is missing. no_way: why a way cannot be taken of an arm that
     has others. numbers: calls in a sample of (case, phase, way). states: what the device said around each sample, in
-    the shape of the times; None of a CPU. others_busy: cores that other processes used before it began.
+    the shape of the times; None of a CPU. others_busy: cores that other processes used before it began. spent_s: wall
+    seconds of "templates" (servers started, variants loaded, compiled and looked at), "generations" (forked, warmed up,
+    calibrated, ended) and "samples".
     """
 
     times: Times = field(default_factory=dict)
@@ -93,6 +95,7 @@ class Outcome:
     numbers: dict[Cell, int] = field(default_factory=dict)
     states: dict[Cell, list[list[list[Message | None]]]] = field(default_factory=dict)
     others_busy: float | None = None
+    spent_s: dict[str, float] = field(default_factory=dict)
 
 
 class Lockstep:
@@ -127,7 +130,8 @@ class Lockstep:
         """Times of every arm in every phase, or why there are none. An arm that fails leaves the others running."""
         self.outcome.others_busy = others_busy()
         try:
-            self._prepare_templates()
+            with self._spending("templates"):
+                self._prepare_templates()
             begin = time.monotonic()
             for done in range(self.effort.most_passes):
                 spent = time.monotonic() - begin > self.effort.budget_s
@@ -193,12 +197,15 @@ class Lockstep:
         found: dict[Cell, list[Message]] = {}
         try:
             tasks = [partial(self._prepare, name, number, workers) for name in self._shuffled(self.alive)]
-            in_parallel(tasks, max(1, cores() // self.threads))
-            for way in self.ways:
-                for phase in self.phases:
-                    self._rounds(phase, way, workers, found)
+            with self._spending("generations"):
+                in_parallel(tasks, max(1, cores() // self.threads))
+            with self._spending("samples"):
+                for way in self.ways:
+                    for phase in self.phases:
+                        self._rounds(phase, way, workers, found)
         finally:
-            end_all(list(workers.values()))
+            with self._spending("generations"):
+                end_all(list(workers.values()))
         for cell, samples in found.items():
             if cell[0] in self.alive and cell not in self.outcome.no_way:
                 self._keep(cell, number, samples)
@@ -240,6 +247,15 @@ class Lockstep:
     def _shuffled(self, values: Iterable[Value]) -> list[Value]:
         ordered = list(values)
         return self.order.sample(ordered, len(ordered))
+
+    @contextmanager
+    def _spending(self, what: str) -> Iterator[None]:
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            spent = self.outcome.spent_s
+            spent[what] = spent.get(what, 0.0) + time.monotonic() - begin
 
     @contextmanager
     def _giving_up(self, cell: Cell) -> Iterator[None]:
