@@ -24,7 +24,7 @@ from asv.environment import EnvironmentUnavailable
 from asv.plugins.virtualenv import Virtualenv
 from packaging.requirements import Requirement
 
-from .asv import selected
+from .asv_axes import selected
 from .asv_run import BUILD, estimate_s, profile
 
 PACKAGE = Path(__file__).parent

@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .asv import DEVICES, DTYPES, MEMORY, PHASES, WORKLOADS, written
+from .asv_axes import DEVICES, DTYPES, MEMORY, PHASES, WORKLOADS, written
 from .measure import isolated, run
 from .measure.lockstep import Effort
 from .measure.processes import START_S, Build, Processes, describing
 from .measure.rows import Arm, Group
 from .records import ASV_JOURNAL, ASV_RESULTS, Journal, Record
-from .registry import COMPILED
 from .sources import ROOT
+from .terms import COMPILED
 
 # workloads, dtypes: what is measured; budget_s: seconds a variant and phase, at most; the rest is of an `Effort`. One
 # server gives no interval: quick and glance, which is for the commits before, show the way and decide nothing.

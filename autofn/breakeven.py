@@ -13,6 +13,7 @@ import pandas as pd
 from . import registry
 from .records import is_ceiling
 from .speedups import TOGETHER
+from .terms import unknown
 
 if TYPE_CHECKING:
     from .spec import Spec
@@ -80,7 +81,7 @@ def sizes(function: str, workload: str, dtype: str, *, floating: bool = False) -
 
     spec = registry.spec(function)
     if workload not in spec.workloads:
-        raise registry.unknown(f"{function} has no workload", workload, spec.workloads)
+        raise unknown(f"{function} has no workload", workload, spec.workloads)
     try:
         with FakeTensorMode():
             inputs = _inputs(spec, workload, dtype)

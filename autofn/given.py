@@ -18,6 +18,7 @@ from . import origins, registry, sources
 from .checks.subject import callable_of, maker
 from .records import write_atomically
 from .spec import Spec, Tolerance
+from .terms import DERIVED, taken
 
 FOLDER = Path(".autofn/given")
 WORKLOAD = "given"
@@ -88,7 +89,7 @@ def name_of(qualified: str) -> str:
     end = qualified.rpartition(".")[2]
     name = re.sub(r"\W", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", end)).lower().strip("_")
     name = name if name[:1].isalpha() else f"function_{name}"
-    return f"{name}_given" if name in registry.taken() or registry.is_built_in(name) else name
+    return f"{name}_given" if name in taken() or registry.is_built_in(name) else name
 
 
 def spec_of_sources(name: str, function: str, inputs: str, reference: str) -> Given:
@@ -132,7 +133,7 @@ class One:
         return self.only
 
     def variants(self, name: str) -> tuple[registry.Variant, ...]:
-        return tuple(registry.Variant(self.only.name, kind, kind) for kind in (*registry.DERIVED, "python"))
+        return tuple(registry.Variant(self.only.name, kind, kind) for kind in (*DERIVED, "python"))
 
     def load(self, function: str, name: str, device: str = "cpu") -> Callable[..., Any]:
         """The variant as a callable, on any device."""

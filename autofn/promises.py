@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .records import Key
-from .registry import DERIVED, DEVICES, PHASES, kind_of, unknown
+from .terms import DERIVED, DEVICES, PHASES, kind_of, unknown
 
 AT_MOST, AT_LEAST = "<=", ">="
 

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-import importlib
-import keyword
 import os
-import pkgutil
-import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .records import is_ceiling
+from . import origins, promises, sources
+from .terms import COMPILED, DERIVED, KINDS, kind_of, unknown
 
 if TYPE_CHECKING:
-    from .origins import Origin
     from .spec import Spec
 
 FOLDER = Path(__file__).parent / "functions"
-KINDS = ("eager", "compile", "native", "python", "fused", "cpp", "triton")
-DERIVED = ("eager", "compile")
-COMPILED = ("compile", "fused")
-DEVICES = ("cpu", "cuda")
-PHASES = ("forward", "backward", "forward_backward", "inference")
 
 
 @dataclass(frozen=True)
@@ -44,8 +34,6 @@ def names() -> tuple[str, ...]:
 
     Somebody's own (see `origins`) where there are any, else the built-in ones and those of installed packages.
     """
-    from . import origins, sources
-
     # A copy of a repository without any is one without any: the built-in ones are not its own.
     others = () if os.environ.get(sources.ROOT) else (_built_in(), *origins.installed())
     return tuple(sorted(name for origin in origins.own() or others for name in origin.names()))
@@ -56,17 +44,13 @@ def every_name() -> tuple[str, ...]:
     return tuple(sorted(_by_name()))
 
 
-def _built_in() -> Origin:
-    from . import origins
-
+def _built_in() -> origins.Origin:
     return origins.Folders(f"{__package__}.functions", FOLDER)
 
 
-def _by_name() -> dict[str, Origin]:
+def _by_name() -> dict[str, origins.Origin]:
     """Each Function's origin. Raises ValueError for one name in two of them."""
-    from . import origins
-
-    found: dict[str, Origin] = {}
+    found: dict[str, origins.Origin] = {}
     for origin in (_built_in(), *origins.installed(), *origins.own()):
         for name in origin.names():
             if name in found:
@@ -75,7 +59,7 @@ def _by_name() -> dict[str, Origin]:
     return found
 
 
-def _origin(name: str) -> Origin:
+def _origin(name: str) -> origins.Origin:
     found = _by_name()
     if name not in found:
         raise unknown("there is no Function", name, names())
@@ -97,42 +81,14 @@ def is_built_in(name: str) -> bool:
     return name in _built_in().names()
 
 
-def check_name(name: str) -> None:
-    """Raises ValueError for what no Function can be called."""
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        raise ValueError(f"Spec: a name is lower case, digits and underscores, got {name!r}")
-    if is_ceiling(name):
-        raise ValueError(f"Spec: the name {name!r} is taken: results of it are what the machine reaches")
-    if name in taken():
-        raise ValueError(f"Spec: the name {name!r} is taken: a Function is called as autofn.NAME, and that is not free")
-
-
-@cache
-def taken() -> frozenset[str]:
-    """The names that no Function can have, for it is called as an attribute of the package: `autofn.exp(x)`."""
-    package = importlib.import_module(f"{__package__}")
-    modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
-    return frozenset({*keyword.kwlist, *package.__all__, *vars(package), *modules})
-
-
 def fingerprint() -> str:
     """A digest of the package's code and extension: what one state of it gave is not mixed with what another gives."""
     found = hashlib.sha256()
-    from . import origins
-
     folders = (Path(__file__).parent, FOLDER)
     files = {path for folder in folders for suffix in ("py", "so") for path in folder.rglob(f"*.{suffix}")}
     for path in sorted({*files, *(path for origin in origins.own() for path in origin.files())}):
         found.update(f"{path}\n".encode() + path.read_bytes())
     return found.hexdigest()
-
-
-def unknown(what: str, given: str, known: Iterable[str]) -> LookupError:
-    """The error for a name that does not exist: what there is, and the near ones first."""
-    known = list(known)
-    near = difflib.get_close_matches(given, known, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
-    return LookupError(f"{what} {given!r}; {hint}there {'is' if len(known) == 1 else 'are'} {', '.join(known)}")
 
 
 @cache
@@ -154,21 +110,12 @@ def documentation(name: str) -> str:
 @cache
 def variants(name: str) -> tuple[Variant, ...]:
     """The variants of a Function, in the order of KINDS: the derived ones, then those that are written."""
-    from . import promises
-
     written = _origin(name).variants(name)
     found = [Variant(name, kind, kind) for kind in DERIVED]
     found += [Variant(name, each, kind) for each in dict.fromkeys(written) if (kind := kind_of(each))]
     promises.must_name_variants(spec(name).promises, name, written)
     there = [variant for variant in found if variant.name not in spec(name).without]
     return tuple(sorted(there, key=lambda variant: (KINDS.index(variant.kind), variant.name)))
-
-
-def kind_of(variant: str) -> str | None:
-    """The kind of a written variant by its name, None for what is no variant's name: "cpp_mask" is of the kind cpp."""
-    kinds = "|".join(kind for kind in KINDS if kind not in DERIVED)
-    match = re.fullmatch(rf"({kinds})(_\w+)?", variant)
-    return match[1] if match else None
 
 
 def variant(function: str, name: str) -> Variant:
@@ -209,9 +156,7 @@ def unavailable(function: str, name: str, device: str = "cpu") -> str | None:
     except NotImplementedError as error:
         return str(error).removeprefix(f"{function} ({name}): ")
     except Exception as error:  # a variant's file may hold anything; listing the others must go on
-        from .sources import told
-
-        return f"cannot be loaded: {told(error)}"
+        return f"cannot be loaded: {sources.told(error)}"
     return None
 
 

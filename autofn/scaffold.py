@@ -15,6 +15,7 @@ import jinja2
 from . import origins, registry
 from .records import write_atomically
 from .repository import run_git, top
+from .terms import check_name
 
 TEMPLATES = Path(__file__).parent / "templates"
 FUNCTION = ("__init__.py", "reference.py", "python.py", "fused.py", "cpp.py", "kernel.cpp")
@@ -46,7 +47,7 @@ def new(name: str, root: Path = Path(), into: Path | None = None) -> Written:
     into: a folder of Functions, by default the first one that pyproject.toml names, else `functions`. Raises ValueError
     for a name that no Function can have, and for files that are there already: none is written then.
     """
-    registry.check_name(name)
+    check_name(name)
     if name in registry.every_name():
         raise ValueError(f"new: there is a Function {name!r} already, in {registry.folder(name) or 'a file of Specs'}")
     if into is None and is_checkout(root):

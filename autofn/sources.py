@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .registry import unknown
+from .terms import unknown
 
 ROOT = "AUTOFN_ROOT"
 PACKAGE = Path(__file__).parent

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 
 from .promises import Promise, parse, validate
-from .registry import PHASES, check_name, kind_of
+from .terms import PHASES, check_name, kind_of
 
 REQUIRED_WORKLOADS = ("tiny", "small", "large")
 

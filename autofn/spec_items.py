@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from . import origins, registry
+from .terms import COMPILED
 
 if TYPE_CHECKING:
     from .checks.plan import Check
@@ -86,7 +87,7 @@ class SpecFile(pytest.File):
                 by_rule.setdefault(check.job.rule.id, []).append(check)
             for rule, cases in by_rule.items():
                 key = cases[0].key
-                if level == "full" or registry.variant(key.function, key.variant).kind not in registry.COMPILED:
+                if level == "full" or registry.variant(key.function, key.variant).kind not in COMPILED:
                     yield RuleItem.from_parent(self, name=f"{key.function}-{key.variant}-{rule}", checks=cases)
 
 

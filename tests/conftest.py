@@ -14,19 +14,19 @@ import torch  # noqa: E402
 
 from autofn import registry  # noqa: E402
 from autofn.spec import dtype_named  # noqa: E402
+from autofn.terms import COMPILED, KINDS  # noqa: E402
 
 torch.set_num_threads(1)
 
-COMPILED = ("compile", "fused")
 # A case of a compiled variant takes seconds: whole vectors and what is left over, and of each dtype one at least.
 COMPILED_CASES = {("tiny", "float32"), ("small", "float32"), ("small", "bfloat16"), ("tiny", "float64")}
-UNCOMPILED = tuple(kind for kind in registry.KINDS if kind not in COMPILED)
+UNCOMPILED = tuple(kind for kind in KINDS if kind not in COMPILED)
 # What `compile` makes of strides, frozen inputs or no rows is PyTorch's.
-OURS = tuple(kind for kind in registry.KINDS if kind != "compile")
+OURS = tuple(kind for kind in KINDS if kind != "compile")
 
 
 def cases(
-    *workloads: str, dtypes: tuple[str, ...] | None = None, kinds: tuple[str, ...] = registry.KINDS
+    *workloads: str, dtypes: tuple[str, ...] | None = None, kinds: tuple[str, ...] = KINDS
 ) -> pytest.MarkDecorator:
     """Parametrise by Function, variant, workload and dtype, with ids such as `rms_norm-cpp-small-float32`."""
     table = [

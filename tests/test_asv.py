@@ -25,10 +25,12 @@ from support import (
     write_function,
 )
 
-from autofn import asv, asv_run, origins, registry, results
+from autofn import asv, asv_axes, asv_run, origins, registry, results
 from autofn.measure import lockstep
 from autofn.measure.rows import MEMORY_METRICS
 from autofn.records import ASV_JOURNAL, ASV_RESULTS, FAILED, OK, UNAVAILABLE, Journal
+from autofn.terms import KINDS, PHASES
+from trials import whole_run
 
 COMMIT = "c" * 40
 
@@ -38,31 +40,30 @@ COMMIT = "c" * 40
 def test_the_axes_begin_with_these_values_in_this_order():
     # Results of other commits are joined by them: append, never reorder, never remove.
     for axis, begin in {
-        asv.VARIANTS: ("eager", "compile", "native", "python", "fused", "cpp", "triton"),
-        asv.WORKLOADS: ("tiny", "small", "large"),
-        asv.DTYPES: ("float32", "bfloat16", "float64", "float16"),
-        asv.DEVICES: ("cpu", "cuda"),
-        asv.AXES: ("variant", "workload", "dtype", "device"),
-        asv.MEMORY: ("saved_bytes", "saved_new_bytes"),
-        asv.PHASES: ("forward", "backward", "forward_backward"),
+        asv_axes.VARIANTS: ("eager", "compile", "native", "python", "fused", "cpp", "triton"),
+        asv_axes.WORKLOADS: ("tiny", "small", "large"),
+        asv_axes.DTYPES: ("float32", "bfloat16", "float64", "float16"),
+        asv_axes.DEVICES: ("cpu", "cuda"),
+        asv_axes.AXES: ("variant", "workload", "dtype", "device"),
+        asv_axes.MEMORY: ("saved_bytes", "saved_new_bytes"),
+        asv_axes.PHASES: ("forward", "backward", "forward_backward"),
     }.items():
         assert axis[: len(begin)] == begin
 
 
 def test_the_axes_hold_whatever_the_registry_knows():
-    assert set(registry.KINDS) == set(asv.VARIANTS)
-    assert set(asv.PHASES) <= set(registry.PHASES)
-    assert registry.DERIVED == asv.DERIVED
-    assert set(asv.MEMORY) <= {metric for _, metric in MEMORY_METRICS}
-    assert asv.names() == list(registry.names())
+    assert set(KINDS) == set(asv_axes.VARIANTS)
+    assert set(asv_axes.PHASES) <= set(PHASES)
+    assert set(asv_axes.MEMORY) <= {metric for _, metric in MEMORY_METRICS}
+    assert asv_axes.names() == list(registry.names())
     for name in registry.names():
-        assert {found.name for found in registry.variants(name)} <= set(asv.variants(name))
-        assert asv.variants(name)[: len(asv.VARIANTS)] == list(asv.VARIANTS)
+        assert {found.name for found in registry.variants(name)} <= set(asv_axes.variants(name))
+        assert asv_axes.variants(name)[: len(asv_axes.VARIANTS)] == list(asv_axes.VARIANTS)
 
 
 @pytest.mark.parametrize("name", registry.names())
 def test_the_version_in_the_source_is_the_specs(name):
-    assert asv.version(name) == registry.spec(name).version
+    assert asv_axes.version(name) == registry.spec(name).version
 
 
 @pytest.mark.parametrize("suites", [asv.timing, asv.memory])
@@ -72,7 +73,12 @@ def test_there_is_a_suite_a_function_with_all_axes_and_its_version(suites):
     for name, suite in found.items():
         assert suite.__name__ == name
         assert suite.param_names == ["variant", "workload", "dtype", "device"]
-        assert suite.params == [asv.variants(name), list(asv.WORKLOADS), list(asv.DTYPES), list(asv.DEVICES)]
+        assert suite.params == [
+            asv_axes.variants(name),
+            list(asv_axes.WORKLOADS),
+            list(asv_axes.DTYPES),
+            list(asv_axes.DEVICES),
+        ]
         assert suite.version == registry.spec(name).version
         # asv takes any attribute of this name, in any case, for a hook: with one it times single calls.
         assert not [attribute for attribute in vars(suite) if attribute.lower() == "setup"]
@@ -101,26 +107,26 @@ def test_the_suites_load_neither_torch_nor_the_package_under_test():
 
 @pytest.fixture
 def folders(tmp_path, monkeypatch):
-    monkeypatch.setattr(asv, "FUNCTIONS", tmp_path)
+    monkeypatch.setattr(asv_axes, "FUNCTIONS", tmp_path)
     return tmp_path
 
 
 def test_a_further_variant_stands_behind_the_others(folders):
     write_function(folders, "ant", python_b="", cpp_a="", helper="", pythonic="")
-    assert asv.variants("ant") == [*asv.VARIANTS, "cpp_a", "python_b"]
+    assert asv_axes.variants("ant") == [*asv_axes.VARIANTS, "cpp_a", "python_b"]
 
 
 @pytest.mark.parametrize("declared", ['version="3"', "version='3'"])
 def test_the_version_is_read_however_it_is_written(folders, declared):
     write_function(folders, "ant", DECLARATION.replace('version="1"', declared).replace("= Spec(", "= autofn.Spec("))
-    assert asv.version("ant") == "3"
+    assert asv_axes.version("ant") == "3"
 
 
 @pytest.mark.parametrize("declared", ["version=str(1)", "version=VERSION", "random=False"])
 def test_a_version_that_is_no_literal_is_an_error(folders, declared):
     write_function(folders, "ant", DECLARATION.replace('version="1"', declared))
     with pytest.raises(ValueError, match=r"ant: Spec\(version=...\) must be a literal string"):
-        asv.version("ant")
+        asv_axes.version("ant")
 
 
 def test_the_suites_of_a_repository_are_those_of_its_spec_files(tmp_path):
@@ -130,16 +136,16 @@ def test_the_suites_of_a_repository_are_those_of_its_spec_files(tmp_path):
         "from autofn import Spec\nA = Spec('bee', f, g, {}, {}, '2', variants={'python': f, 'cpp_c': f})\n"
     )
     (tmp_path / "pyproject.toml").write_text('[tool.autofn]\nspecs = ["own", "pack.specs"]\n')
-    ant, bee = asv.declared(tmp_path)
-    assert (ant.name, ant.version, ant.axis[len(asv.VARIANTS) :]) == ("ant", "1", ["python_b"])
-    assert (bee.name, bee.version, bee.axis[len(asv.VARIANTS) :]) == ("bee", "2", ["cpp_c"])
+    ant, bee = asv_axes.declared(tmp_path)
+    assert (ant.name, ant.version, ant.axis[len(asv_axes.VARIANTS) :]) == ("ant", "1", ["python_b"])
+    assert (bee.name, bee.version, bee.axis[len(asv_axes.VARIANTS) :]) == ("bee", "2", ["cpp_c"])
     assert list(asv.memory(tmp_path)) == ["ant", "bee"]
-    assert asv.written("bee", tmp_path) == ["eager", "compile", "python", "cpp_c"]
-    assert asv.selected(["timing.bee"], tmp_path) == ["bee"]
+    assert asv_axes.written("bee", tmp_path) == ["eager", "compile", "python", "cpp_c"]
+    assert asv_axes.selected(["timing.bee"], tmp_path) == ["bee"]
     (tmp_path / "pyproject.toml").write_text('[tool.autofn]\nspecs = ["owns"]\n')
     origins.forget()
     with pytest.raises(LookupError, match=r"names 'owns' for its specs, and there is no "):
-        asv.declared(tmp_path)
+        asv_axes.declared(tmp_path)
 
 
 # What the benchmarks hand over
@@ -192,8 +198,8 @@ def test_what_asv_selects_is_known_before_it_runs(folders):
         (r"timing\.bee.*\('cpp_a', 'tiny', 'float16', 'cuda'\)$", r"\.ant\."): ["ant", "bee"],
         ("float128",): [],
     }.items():
-        assert asv.selected(patterns) == names
-    assert asv.written("ant") == ["eager", "compile", "python", "cpp_a"]
+        assert asv_axes.selected(patterns) == names
+    assert asv_axes.written("ant") == ["eager", "compile", "python", "cpp_a"]
 
 
 def test_more_work_is_estimated_to_take_longer(folders):
@@ -265,12 +271,12 @@ def test_a_crash_or_a_hang_costs_its_own_arm_and_the_others_are_measured(sampled
     assert outcomes(found, "python_hang") == {(FAILED, "hangs: no answer within 3 s, so it was killed")}
     assert outcomes(found, "cpp") == {(UNAVAILABLE, "no kernel")}
     for variant in ("eager", "python"):
-        for workload in asv.WORKLOADS:
-            for phase in asv.PHASES:
+        for workload in asv_axes.WORKLOADS:
+            for phase in asv_axes.PHASES:
                 time_s = found["found"][variant, workload, "float32", "cpu", phase, "time_s"]
                 assert time_s["status"] == OK
                 assert min(time_s["samples"]) > 0
-            for metric in asv.MEMORY:
+            for metric in asv_axes.MEMORY:
                 assert (variant, workload, "float32", "cpu", "forward", metric) in found["found"]
     assert "float64" not in {key[2] for key in found["found"]}, "the profile asks for float32 alone"
 
@@ -335,7 +341,7 @@ def test_a_run_that_is_killed_keeps_its_groups_and_goes_on(sampled):
     found = sampled("ant")
     after = sampled.journal.read_text().splitlines()
     assert after[: len(before)] == before
-    assert {key[1] for key in found["found"]} == set(asv.WORKLOADS)
+    assert {key[1] for key in found["found"]} == set(asv_axes.WORKLOADS)
     assert len({json.loads(line)["run"] for line in after}) == 1
 
 
@@ -423,6 +429,11 @@ def assert_rows(found, hashes, names):
             assert times["samples"].map(len).min() >= 3, "the journal has the raw samples"
             assert set(times["allocator"]) == {"settled"}
             assert times["run"].nunique() == 1
+    spent = whole_run.where_it_went(found, 1e6)
+    assert spent["cases"] == sum(len(set(mine["variant"])) for _, mine in found.groupby(["commit", "function"]))
+    assert spent["groups"] == 1 + 2 + 2, "one a commit and Function: of one workload, dtype and device"
+    assert 0 < spent["spent_s"]["samples"] < spent["spent_s"]["templates"]
+    assert spent["overhead"] == round(1 - spent["spent_s"]["samples"] / 1e6, 3)
 
 
 def assert_a_second_run_measures_nothing(folder):

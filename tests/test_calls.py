@@ -12,6 +12,7 @@ from support import DECLARATION, plant, python, scratch_package, unplant, write_
 
 import autofn
 from autofn import calls, choice, compiled, extension, registry
+from autofn.terms import COMPILED
 
 UNABLE = 'raise NotImplementedError("planted: there is no kernel")\n'
 SCALED = '''"""The square, and {scale} more, to be told from the others."""
@@ -82,7 +83,7 @@ def test_every_function_runs_by_name_on_what_its_spec_makes(name):
 @pytest.mark.parametrize("name", registry.names())
 def test_what_was_chosen_exists(name):
     found = choice.read(name)
-    variants = {each.name for each in registry.variants(name) if each.kind not in registry.COMPILED}
+    variants = {each.name for each in registry.variants(name) if each.kind not in COMPILED}
     assert not found.steps or found.elements_of in inspect.signature(registry.spec(name).reference).parameters
     for steps in found.steps.values():
         sizes, names = zip(*steps, strict=True)

@@ -12,6 +12,7 @@ import sys
 import types
 import weakref
 from dataclasses import asdict
+from functools import partial
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ from autofn.measure.device_clock import CudaClock, clock_of
 from autofn.measure.device_state import State, Watched, detail, read_nvml, throttles, watched
 from autofn.measure.protocols import CACHE, protocol, way_of
 from autofn.measure.ways import samplers
-from autofn.registry import PHASES
+from autofn.terms import PHASES
 
 FORWARD_S, BACKWARD_S, FLUSH_S = 1.0, 100.0, 1e6
 POOL = phases.POOL
@@ -371,7 +372,7 @@ HOT = State(sm_mhz=1200, memory_mhz=2619, temperature_c=88, throttle=("software 
 def test_samples_taken_while_throttled_are_flagged_and_kept(watch):
     watch.device.states = iter([CALM, CALM, CALM, HOT, HOT, CALM, CALM, CALM])
     sample = watch.ways["events-warm"]["forward"]
-    found = [watched(sample, watch.case, 2, watch.device) for _ in range(4)]
+    found = [watched(partial(sample, watch.case, 2, watch.device), watch.device.state) for _ in range(4)]
     assert [taken.seconds for taken in found] == [2 * FORWARD_S] * 4
     assert detail(found) == {
         "throttled": [1, 2],
@@ -385,7 +386,7 @@ def test_samples_taken_while_throttled_are_flagged_and_kept(watch):
 def test_the_state_is_read_before_and_after_the_marks(watch):
     read = []
     watch.device.state = lambda: read.append(len(watch.device.done)) or CALM
-    watched(watch.ways["events-cold"]["forward"], watch.case, 2, watch.device)
+    watched(partial(watch.ways["events-cold"]["forward"], watch.case, 2, watch.device), watch.device.state)
     assert read == [0, 8]
     assert not watch.device.queue
 

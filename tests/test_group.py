@@ -14,7 +14,7 @@ from autofn.measure import inprocess, isolated, processes
 from autofn.measure.lockstep import Effort
 from autofn.measure.rows import NEEDS_A_PROCESS, Arm, Group, Rows
 from autofn.records import FAILED, OK, UNAVAILABLE
-from autofn.registry import PHASES
+from autofn.terms import PHASES
 
 GROUP = Group("square", "tiny", "float32", "cpu")
 

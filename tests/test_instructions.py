@@ -17,7 +17,7 @@ from autofn.measure.instructions import Bare, Counted, Valgrind, count, records_
 from autofn.measure.processes import Build
 from autofn.measure.rows import Group, Rows
 from autofn.records import FAILED, OK, UNAVAILABLE, Key
-from autofn.registry import PHASES
+from autofn.terms import PHASES
 
 GROUP = Group("ant", "tiny", "float32", "cpu")
 EAGER, COMPILE, PYTHON = (GROUP.key(variant) for variant in ("eager", "compile", "python"))

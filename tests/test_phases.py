@@ -11,7 +11,7 @@ from support import Clock, case_of, make_spec
 
 from autofn.measure.phases import POOL, SAMPLE
 from autofn.measure.protocols import IN_PROCESS, LOCKSTEP
-from autofn.registry import PHASES
+from autofn.terms import PHASES
 
 FORWARD_S, BACKWARD_S = 1.0, 100.0
 

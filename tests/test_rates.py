@@ -13,8 +13,8 @@ from autofn import registry, results
 from autofn.case import Key, prepare
 from autofn.rates import add_rates
 from autofn.records import FAILED, Record
-from autofn.registry import PHASES
 from autofn.spec import of_phase
+from autofn.terms import PHASES
 
 DECLARED = """
 from autofn.spec import of_phase

@@ -10,7 +10,7 @@ import warnings
 import pandas as pd
 import pytest
 
-from autofn import asv, results
+from autofn import asv_axes, results
 from autofn.records import (
     ASV_JOURNAL,
     ASV_RESULTS,
@@ -26,7 +26,7 @@ from autofn.records import (
 from autofn.results import DamagedFileWarning
 
 COMMIT = "c" * 40
-AXES = [[*asv.VARIANTS], [*asv.WORKLOADS], ["float32", "bfloat16"], ["cpu", "cuda"]]
+AXES = [[*asv_axes.VARIANTS], [*asv_axes.WORKLOADS], ["float32", "bfloat16"], ["cpu", "cuda"]]
 CASES = list(itertools.product(*AXES))
 COLUMN_NAMES = [
     "result", "params", "version", "started_at", "duration", "stats_ci_99_a", "stats_ci_99_b", "stats_q_25",

@@ -15,7 +15,7 @@ from autofn.benching import bench
 from autofn.measure import machine, run
 from autofn.measure.rows import Arm, Group, Rows
 from autofn.records import FAILED, Journal
-from autofn.registry import PHASES
+from autofn.terms import PHASES
 
 TASKS = [run.Task(Group("f", workload, "float32", "cpu"), (Arm("eager"), Arm("python")), "7") for workload in "abc"]
 

@@ -7,6 +7,7 @@ import pytest
 import autofn
 from autofn import registry
 from autofn.checks.rule import ERROR, WARNING
+from autofn.terms import COMPILED
 
 COMPILING = ["value", "gradient", "double-backward", "compile-*", "recompilation"]
 # Values and gradients of every compiled variant are in test_functions.py; here it is that the checks say the same.
@@ -25,7 +26,7 @@ def runnable(function, compiled):
     return {
         variant.name
         for variant in registry.variants(function)
-        if (variant.kind in registry.COMPILED) == compiled and registry.unavailable(function, variant.name) is None
+        if (variant.kind in COMPILED) == compiled and registry.unavailable(function, variant.name) is None
     }
 
 

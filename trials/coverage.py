@@ -28,6 +28,7 @@ from autofn.measure.processes import Build, Processes
 from autofn.measure.protocols import WALL
 from autofn.measure.statistics import Estimate, Nested, paired_logs, ratio, ratio_over_processes
 from autofn.records import Key, write_atomically
+from autofn.terms import COMPILED
 
 PAIRS = {
     "rms_norm": ("compile", "native", "python", "fused", "cpp"),
@@ -93,7 +94,7 @@ def _effort(arms: int) -> Effort:
 
 
 def _compiled(function: str, variant: str) -> bool:
-    return registry.variant(function, variant).kind in registry.COMPILED
+    return registry.variant(function, variant).kind in COMPILED
 
 
 def _cell(name: str, base: Nested, other: Nested) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from autofn import asv
+from autofn import asv_axes
 from autofn.asv_run import PROFILES
 from autofn.fleets.merging import merge
 from autofn.measure import machine
@@ -62,7 +62,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=asked.out) as folder:
         found = measured(Path(folder), asked.cells, asked.profile)
     found |= {"profile": asked.profile, "machines": asked.machines, "commits": asked.commits}
-    found["about"] = {**machine.conditions("cpu", 1), "functions": len(asv.names())}
+    found["about"] = {**machine.conditions("cpu", 1), "functions": len(asv_axes.names())}
     write_atomically(asked.out / "store.json", json.dumps(found, indent=1) + "\n")
     write_atomically(asked.out / "store.md", page(found))
 
@@ -96,7 +96,7 @@ def size(folder: Path) -> int:
 def write_cell(job: Path, commit: str, name: str, profile: str, draw: random.Random) -> None:
     """What a job leaves in its folder."""
     benchmarks: dict[str, Any] = {}
-    for function in asv.names():
+    for function in asv_axes.names():
         rows = list(records(function, commit, name, profile, draw))
         Journal(job / ASV_JOURNAL / ENVIRONMENT / commit / f"{function}.{profile}.jsonl").append(rows)
         benchmarks |= packed(function, rows)
@@ -117,12 +117,12 @@ def records(function: str, commit: str, name: str, profile: str, draw: random.Ra
     }  # fmt: skip
     shape = {"generations": [effort["rounds"]] * GENERATIONS * effort["servers"]}
     shape["servers"] = [GENERATIONS] * effort["servers"]
-    for workload, dtype, variant in product(effort["workloads"], effort["dtypes"], asv.written(function)):
-        rows = Rows(Group(function, workload, dtype, "cpu"), asv.PHASES, common)
+    for workload, dtype, variant in product(effort["workloads"], effort["dtypes"], asv_axes.written(function)):
+        rows = Rows(Group(function, workload, dtype, "cpu"), asv_axes.PHASES, common)
         yield from rows.memory(variant, dict.fromkeys(BYTES, 4096.0) | {"ledger": LEDGER})
         yield from rows.error(variant, dict.fromkeys(("forward", "backward"), 1e-7))
-        yield from rows.first_calls(variant, dict.fromkeys(asv.PHASES, 0.01))
-        for phase in asv.PHASES:
+        yield from rows.first_calls(variant, dict.fromkeys(asv_axes.PHASES, 0.01))
+        for phase in asv_axes.PHASES:
             taken = times(draw, sum(shape["generations"]))
             detail = {**shape, "again": times(draw, len(taken))} if variant == "eager" else {**shape}
             yield rows.time(
@@ -138,13 +138,13 @@ def times(draw: random.Random, count: int) -> list[float]:
 
 def packed(function: str, rows: Sequence[Record]) -> dict[str, Any]:
     """The benchmarks of a Function in asv's file: a value a case, NaN where the profile has none."""
-    axes = [asv.variants(function), asv.WORKLOADS, asv.DTYPES, asv.DEVICES]
+    axes = [asv_axes.variants(function), asv_axes.WORKLOADS, asv_axes.DTYPES, asv_axes.DEVICES]
     params = [[repr(value) for value in axis] for axis in axes]
     found = {(r.variant, r.workload, r.dtype, r.device, r.phase, r.metric): r for r in rows}
     benchmarks = {}
     for kind, name, phase, metric in [
-        *(("timing", f"{phase}_time", phase, "time_s") for phase in asv.PHASES),
-        *(("memory", metric, "forward", metric) for metric in asv.MEMORY),
+        *(("timing", f"{phase}_time", phase, "time_s") for phase in asv_axes.PHASES),
+        *(("memory", metric, "forward", metric) for metric in asv_axes.MEMORY),
     ]:
         cases = [found.get((*case, phase, metric)) for case in product(*axes)]
         values = [float("nan") if case is None else case.value for case in cases]

@@ -17,6 +17,7 @@ from typing import Any
 
 from autofn import registry
 from autofn.records import ASV_RESULTS, write_atomically
+from autofn.terms import KINDS
 
 COLUMNS = ["result", "params", "version", "started_at", "duration", "stats_ci_99_a", "stats_ci_99_b"]
 MACHINE = {"machine": "synthetic", "cpu": "none", "num_cpu": "1", "os": "Linux", "arch": "x86_64", "ram": "0"}
@@ -30,7 +31,7 @@ class Shape:
     """How much of everything."""
 
     functions: int = 26
-    variants: tuple[str, ...] = registry.KINDS
+    variants: tuple[str, ...] = KINDS
     devices: tuple[str, ...] = ("cpu", "cuda")
     commits: int = 200
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..registry import unknown
+from ..terms import unknown
 from . import rules
 
 # Installed beside this file (setup.py copies them), or in the checkout.

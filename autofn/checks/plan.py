@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import registry
 from ..case import Key
-from ..registry import unknown
 from ..spec import dtype_name, dtype_named
+from ..terms import COMPILED, DEVICES, unknown
 from . import rules
 from .rule import FULL, LEVELS, QUICK, Rule
 from .runner import Job
@@ -103,7 +103,7 @@ def _of_variant(
         for dtype, workload in every if rule.every_case else smallest:
             key = Key(spec.name, variant.name, workload, dtype, device)
             make = _Making(spec, variant, key, level)
-            compiles = variant.kind in registry.COMPILED and level == FULL
+            compiles = variant.kind in COMPILED and level == FULL
             job = Job(rule, make, compiles, builds=variant.kind == "cpp" and not registry.is_built_in(spec.name))
             yield Check(key, job, _suppressed(spec, rule, variant))
 
@@ -123,10 +123,10 @@ class _Making:
     level: str
 
     def __call__(self) -> Subject:
-        if self.level == QUICK and self.variant.kind in registry.COMPILED:
+        if self.level == QUICK and self.variant.kind in COMPILED:
             raise NotImplementedError("compiles, so it is checked at --level full")
         apply = _loaded(self.spec.name, self.variant.name, self.key.device)
-        if self.variant.kind in registry.COMPILED:
+        if self.variant.kind in COMPILED:
             from ..compiled import forget
 
             forget()
@@ -154,8 +154,8 @@ def _refuse_unknown(
     for name in dtypes or ():
         if name not in known_dtypes:
             raise unknown("there is no dtype", name, sorted(known_dtypes))
-    if device not in registry.DEVICES:
-        raise unknown("there is no device", device, registry.DEVICES)
+    if device not in DEVICES:
+        raise unknown("there is no device", device, DEVICES)
 
 
 def with_suppressed(checks: Sequence[Check], suppress: Mapping[str, str]) -> list[Check]:

@@ -21,9 +21,10 @@ def list_command(
 ) -> None:
     """List Functions, their variants and workloads, and why a variant cannot run here."""
     from .. import registry
+    from ..terms import DEVICES, unknown
 
-    if device not in registry.DEVICES:
-        raise registry.unknown("there is no device", device, registry.DEVICES)
+    if device not in DEVICES:
+        raise unknown("there is no device", device, DEVICES)
     found = [_describe(name, device) for name in functions or registry.names()]
     if as_json:
         typer.echo(json.dumps(found, indent=1))

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..measure.rows import Arm, Group
 from ..origins import SOURCES
-from ..registry import COMPILED, DERIVED, unknown
+from ..terms import COMPILED, DERIVED, unknown
 from .builds import Side
 
 # What every Function runs through, beside its own folder.

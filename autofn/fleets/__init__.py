@@ -52,10 +52,10 @@ def fleet(
     Raises LookupError for what does not exist, ValueError for what cannot be meant, `engine.EngineError` where jobs are
     refused.
     """
-    from ..asv import DEVICES, names
+    from ..asv_axes import DEVICES, names
     from ..asv_run import PROFILES, estimate_s
-    from ..registry import unknown
     from ..repository import top
+    from ..terms import unknown
     from .cells import commits, machine, matrix
     from .engine import Local, Slurm, require
     from .run import THERE, Fleet, Outcome
@@ -104,7 +104,7 @@ def this_machine() -> str:
 
 def is_there(root: Path, cell: Cell, suite: Suite) -> bool:
     """Whether asv's file of the commit and machine has each of the Functions, and a value on the device."""
-    from ..asv import names
+    from ..asv_axes import names
 
     for path in (root / ASV_RESULTS / cell.machine.name).glob(f"{cell.commit[:8]}-*.json"):
         try:

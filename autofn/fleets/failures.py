@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .. import asv
+from .. import asv_axes
 from ..asv_run import PROFILES
 from ..records import RUNS, Record, to_line, write_atomically
 from .cells import Cell, Suite
@@ -35,11 +35,11 @@ def forget(root: Path, cell: Cell, suite: Suite) -> None:
 def rows(cell: Cell, suite: Suite, said: Mapping[str, Any]) -> Iterator[Record]:
     """The times that the working tree's suites would have taken; which variants the commit has nobody knows."""
     effort = PROFILES[suite.profile]
-    for function in suite.functions or asv.names():
-        axes = itertools.product(asv.written(function), effort["workloads"], effort["dtypes"], asv.PHASES)
+    for function in suite.functions or asv_axes.names():
+        axes = itertools.product(asv_axes.written(function), effort["workloads"], effort["dtypes"], asv_axes.PHASES)
         for variant, workload, dtype, phase in axes:
             yield Record(
                 function, variant, workload, dtype, cell.device, phase, "time_s", "s", source="asv",
                 run=f"fleet-{cell.folder(suite)}", machine=cell.machine.name, commit=cell.commit,
-                version=asv.version(function), **said,
+                version=asv_axes.version(function), **said,
             )  # fmt: skip

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from ..case import Case
-    from .device_clock import DeviceClock
+from typing import Any
 
 # nvml.h, nvmlClocksEventReasons. Left out, for these slow nothing down: idle (0x1), and the clocks that somebody set
 # for applications (0x2) or a display needs (0x100).
@@ -75,11 +71,11 @@ def from_message(message: Mapping[str, Any]) -> Watched:
     return Watched(message["seconds"], State(**message["before"]), State(**message["after"]))
 
 
-def watched(sample: Callable[[Case, int, DeviceClock], float], case: Case, number: int, clock: DeviceClock) -> Watched:
-    """A sample with the device's state around it, which is read outside the time."""
-    before = clock.state()
-    seconds = sample(case, number, clock)
-    return Watched(seconds, before, clock.state())
+def watched(sample: Callable[[], float], state: Callable[[], State]) -> Watched:
+    """Seconds of a sample, with the device's state before and after it, which is read outside the time."""
+    before = state()
+    seconds = sample()
+    return Watched(seconds, before, state())
 
 
 def detail(samples: Sequence[Watched]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from statistics import median
 from typing import Any
 
 from ..records import FAILED, OK, UNAVAILABLE, Journal, Key, Record, last_of_each
-from ..registry import COMPILED
+from ..terms import COMPILED
 from .channel import Channel, HangError, Listener, LostError, Message
 from .processes import Build, describe
 from .rows import Rows

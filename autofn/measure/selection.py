@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .. import registry
+from ..terms import COMPILED, PHASES, unknown
 from .protocols import CACHE, WALL
 from .rows import Arm, Group
 from .run import Task
@@ -60,7 +61,7 @@ def tasks(
 
 def phases(names: Sequence[str] | None) -> tuple[str, ...]:
     """The phases by name; by default forward, backward and forward_backward. Raises LookupError for an unknown one."""
-    _must_exist("phase", names, registry.PHASES)
+    _must_exist("phase", names, PHASES)
     return tuple(names) if names else ("forward", "backward", "forward_backward")
 
 
@@ -72,7 +73,7 @@ def ways(names: Sequence[str] | None, device: str) -> tuple[str, ...]:
 
 def _arms(there: Sequence[registry.Variant], variants: Sequence[str] | None) -> tuple[Arm, ...]:
     return tuple(
-        Arm(found.name, found.kind in registry.COMPILED)
+        Arm(found.name, found.kind in COMPILED)
         for found in there
         if not variants or found.name in variants or found.name == "eager"
     )
@@ -81,4 +82,4 @@ def _arms(there: Sequence[registry.Variant], variants: Sequence[str] | None) -> 
 def _must_exist(what: str, given: Sequence[str] | None, known: set[str] | tuple[str, ...]) -> None:
     for name in given or ():
         if name not in known:
-            raise registry.unknown(f"there is no {what}", name, sorted(known))
+            raise unknown(f"there is no {what}", name, sorted(known))

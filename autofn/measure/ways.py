@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from .. import registry
 from ..case import Case
+from ..terms import unknown
 from . import phases
 from .device_clock import DeviceClock
 from .device_events import COLD, WARM, Sample
@@ -30,7 +30,7 @@ def samplers(device: str, ways: Iterable[str]) -> dict[str, dict[str, Sample]]:
     ways = tuple(ways)
     for way in ways:
         if way not in CACHE:
-            raise registry.unknown("there is no way", way, CACHE)
+            raise unknown("there is no way", way, CACHE)
     return {way: _of(way) if way == WALL or device == "cuda" else _unavailable(way, device) for way in ways}
 
 

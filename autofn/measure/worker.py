@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import Any, NoReturn
@@ -367,5 +368,5 @@ class Generation(Role):
             sample(case, CALLS_BEFORE + number // 8, self.clock)
         if case.key.device == "cpu":
             return {"s": sample(case, number, self.clock)}
-        found = device_state.watched(sample, case, number, self.clock)
+        found = device_state.watched(partial(sample, case, number, self.clock), self.clock.state)
         return {"s": found.seconds, "state": asdict(found)}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from ..registry import KINDS, PHASES
 from ..spec import REQUIRED_WORKLOADS
+from ..terms import KINDS, PHASES
 from .model import FILTERS
 
 # The training step is what most readers come for.

@@ -11,7 +11,8 @@ from pathlib import Path
 from .. import registry
 from ..measure.machine import commit
 from .files import ALL, TraceSummary, load_operators, load_summaries
-from .recording import Progress, Request, record
+from .recording import Progress, record
+from .request import Request
 
 __all__ = ["ALL", "TraceSummary", "load_operators", "load_summaries", "trace"]
 

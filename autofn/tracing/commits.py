@@ -17,7 +17,8 @@ from typing import Any
 from .. import harness, origins
 from ..comparing.builds import Side, side
 from .files import TraceSummary
-from .recording import Progress, Request, record
+from .recording import Progress, record
+from .request import Request
 
 
 class LostError(RuntimeError):

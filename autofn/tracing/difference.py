@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..registry import unknown
+from ..terms import unknown
 from .files import ALL, load_operators, load_summaries
 from .operators import compiled_kernel
 

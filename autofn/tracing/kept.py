@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from .files import ALL, FLAME, MEMORY, TraceSummary
-
-if TYPE_CHECKING:
-    from .recording import Request
+from .request import Request
 
 Kept = Mapping[tuple[str, str], Mapping[str, Any]]
 # What a summary and a request both say of a run.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
@@ -13,54 +12,18 @@ import torch
 
 from ..case import Case, Key, explaining, prepare
 from ..records import FAILED, UNAVAILABLE
-from ..registry import unknown
 from ..sources import told
 from ..spec import dtype_named
+from ..terms import unknown
 from . import kept
 from .files import ALL, TraceSummary, load_summaries, write
 from .profiling import Step, memory_snapshot, named_kernels, one_thread, profiler, quiet
+from .request import Request
 
 WARM_UP = 3  # calls outside the profiler: the first compiles, the second may recompile, the third is as the traced ones
 # Recorded, and left out: in the first of them a call of 60 us takes 3 to 4 times as long, from the fourth on 1.5 times.
 SETTLING = 3
 Progress = Callable[[int, int, str], None]
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is recorded, and where to. functions, variants: () for all that there are.
-
-    flame, memory: also a flame graph, and on CUDA a snapshot of the allocator. missing: not what lies there, recorded
-    so from the same code. commit, code: of the traced package, see TraceSummary. Raises ValueError for what makes no
-    sense.
-    """
-
-    functions: tuple[str, ...] = ()
-    variants: tuple[str, ...] = ()
-    workload: str = "small"
-    dtype: str = "float32"
-    device: str = "cpu"
-    steps: int = 3
-    stacks: bool = True
-    flame: bool = False
-    memory: bool = False
-    missing: bool = False
-    out: str = "traces"
-    commit: str = ""
-    code: str = ""
-
-    def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise ValueError(f"trace: steps must be 1 or more, got {self.steps}")
-        if self.device not in ("cpu", "cuda"):
-            raise ValueError(f"trace: device must be 'cpu' or 'cuda', got {self.device!r}")
-        if self.memory and self.device != "cuda":
-            raise ValueError(
-                "trace: a memory snapshot is of CUDA's allocator, got device 'cpu'; the Memory view shows the CPU's"
-            )
-
-    def key(self, function: str, variant: str) -> Key:
-        return Key(function, variant, self.workload, self.dtype, self.device)
 
 
 def record(request: Request, registry: ModuleType, progress: Progress) -> list[TraceSummary]:

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from autofn import asv, results
+from autofn import asv_axes, results
 from autofn.fleets import failures
 from autofn.fleets.cells import Cell, Machine, Suite
 from autofn.fleets.merging import Merged, combine, merge
@@ -163,17 +163,17 @@ def test_two_files_are_combined_whatever_columns_asv_cut(fleet):
 
 
 def test_a_cell_that_failed_is_rows_until_it_is_measured(tmp_path):
-    name = asv.names()[0]
+    name = asv_axes.names()[0]
     cell, suite = Cell(COMMIT, Machine("epyc"), "cpu"), Suite("quick", (name,))
     failures.write(tmp_path, cell, suite, FAILED, "its node failed")
     failures.write(tmp_path, cell, suite, FAILED, "out of memory")
     found = results.load(tmp_path)
     assert set(found["reason"]) == {"out of memory"}
     assert set(found["status"]) == {FAILED}
-    assert set(found["phase"]) == set(asv.PHASES)
-    assert set(found["workload"]) == set(asv.WORKLOADS)
+    assert set(found["phase"]) == set(asv_axes.PHASES)
+    assert set(found["workload"]) == set(asv_axes.WORKLOADS)
     assert set(found["dtype"]) == {"float32"}
     assert not found.duplicated(["variant", "workload", "dtype", "phase"]).any()
-    assert set(found["variant"]) <= set(asv.variants(name))
+    assert set(found["variant"]) <= set(asv_axes.variants(name))
     failures.forget(tmp_path, cell, suite)
     assert len(results.load(tmp_path)) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 
-from autofn import asv, results
+from autofn import asv_axes, results
 from autofn.asv_run import PROFILES
 from autofn.fleets.merging import Merged, merge
 from autofn.records import OK
@@ -14,11 +14,11 @@ from trials import store
 
 
 def test_a_made_up_cell_is_merged_and_read_with_samples_and_intervals(tmp_path, monkeypatch):
-    (name, *_) = asv.names()
-    monkeypatch.setattr(asv, "names", lambda: [name])
+    (name, *_) = asv_axes.names()
+    monkeypatch.setattr(asv_axes, "names", lambda: [name])
     job, root = tmp_path / "job", tmp_path / "root"
-    cases = len(asv.written(name)) * len(PROFILES["quick"]["workloads"]) * len(PROFILES["quick"]["dtypes"])
-    values = cases * (len(asv.PHASES) + len(asv.MEMORY))
+    cases = len(asv_axes.written(name)) * len(PROFILES["quick"]["workloads"]) * len(PROFILES["quick"]["dtypes"])
+    values = cases * (len(asv_axes.PHASES) + len(asv_axes.MEMORY))
     for machine in ("machine0", "machine1"):
         store.write_cell(job, "a" * 40, machine, "quick", random.Random(machine))
         assert merge(job, root, machine) == Merged(values, 0)
