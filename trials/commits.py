@@ -5,8 +5,8 @@
 A scratch clone of this repository gets two commits: one that changes nothing, and one whose forward kernel of rms_norm
 does a part of its rows twice. Each of them is compared with the base over twenty cases (`cpp`, `small`, both phases),
 `runs` times for real. Their samples are kept as they come and are used again by the same command. For the replays each
-case's interpreters are drawn anew from those of all runs. What `asv continuous` would have decided is said of the same
-samples, by its own function.
+case's interpreters are drawn anew from those of all runs, a second look's from second looks where there were any: these
+are longer. What `asv continuous` would have decided is said of the same samples, by its own function.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import random
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -52,8 +52,10 @@ TWICE = f"""[&](auto out, int64_t row) {{
 
 Server = dict[str, list[list[float]]]
 """One interpreter's times: "arm/phase" -> its generations of seconds a call."""
+Pool = dict[str, list[Server]]
+"""By group, the interpreters of all runs."""
 Run = dict[str, Any]
-"""seconds: of the whole comparison. reported: what it called faster or slower. first: by group, its interpreters."""
+"""seconds: of the whole comparison. reported: what it called faster or slower. first, second: interpreters by group."""
 
 
 def main() -> None:
@@ -118,15 +120,17 @@ def _run_for_real(path: Path, number: int, comparison: Comparison, pairs: Sequen
     if number < len(_load(path)):
         return
     first: dict[str, list[Server]] = {}
+    second: dict[str, list[Server]] = {}
 
     def recorded(processes: Processes, of: Comparison, pair: Pair, effort: Effort) -> Outcome:
         outcome = measure(processes, of, pair, effort)
-        first.setdefault(str(pair.group), list(_servers(outcome)))
+        group = str(pair.group)
+        (second if group in first else first)[group] = list(_servers(outcome))
         return outcome
 
     begin = time.monotonic()
     changes = compare_pairs(comparison, pairs, Looks(None), measured=recorded)
-    run: Run = {"seconds": time.monotonic() - begin, "reported": _reported(changes), "first": first}
+    run: Run = {"seconds": time.monotonic() - begin, "reported": _reported(changes), "first": first, "second": second}
     with path.open("a") as file:
         file.write(json.dumps(run) + "\n")
     print(path.stem, number, f"{run['seconds']:.0f} s", *run["reported"], flush=True)
@@ -147,12 +151,9 @@ def _load(path: Path) -> list[Run]:
 
 
 def _figures(kind: str, runs: list[Run], comparison: Comparison, pairs: Sequence[Pair], replays: int) -> dict[str, Any]:
-    pool: dict[str, list[Server]] = {}
-    for run in runs:
-        for group, servers in run["first"].items():
-            pool.setdefault(group, []).extend(servers)
+    pool, longer = (_pool(run[look] for run in runs) for look in ("first", "second"))
     counted = partial(_counted, planted=f"{FUNCTION} {PHASE} {SLOWER}" if kind == PLANTED else "")
-    replayed = [_replayed(comparison, pairs, pool, random.Random(seed)) for seed in range(replays)]
+    replayed = [_replayed(comparison, pairs, pool, longer, random.Random(seed)) for seed in range(replays)]
     return {
         "cases": len(pairs),
         "seconds_a_run": [round(run["seconds"]) for run in runs],
@@ -163,26 +164,37 @@ def _figures(kind: str, runs: list[Run], comparison: Comparison, pairs: Sequence
     }
 
 
+def _pool(looks: Iterable[Mapping[str, list[Server]]]) -> Pool:
+    pool: Pool = {}
+    for look in looks:
+        for group, servers in look.items():
+            pool.setdefault(group, []).extend(servers)
+    return pool
+
+
 def _replayed(
-    comparison: Comparison, pairs: Sequence[Pair], pool: dict[str, list[Server]], draw: random.Random
+    comparison: Comparison, pairs: Sequence[Pair], pool: Pool, longer: Pool, draw: random.Random
 ) -> list[str]:
     """What the comparison would have reported had its interpreters been these; a second look draws anew."""
+    looked: set[str] = set()
 
     def drawn(processes: Processes, of: Comparison, pair: Pair, effort: Effort) -> Outcome:
-        chosen = draw.sample(pool[str(pair.group)], effort.servers)
+        group = str(pair.group)
+        chosen = draw.sample(longer[group] if group in looked and group in longer else pool[group], effort.servers)
+        looked.add(group)
         return Outcome(times={(*name.split("/"), WALL): [one[name] for one in chosen] for name in chosen[0]})  # type: ignore[misc]
 
     return _reported(compare_pairs(comparison, pairs, Looks(None), measured=drawn))
 
 
-def _slower_by(pool: dict[str, list[Server]]) -> float:
+def _slower_by(pool: Pool) -> float:
     """What was planted, as the median over all interpreters shows it: a fraction."""
     servers = next(servers for group, servers in pool.items() if group.startswith(f"{FUNCTION} "))
     base, head = ([one[f"{side} {VARIANT}/{PHASE}"] for one in servers] for side in (BASE, HEAD))
     return round(1 / ratio_over_processes(base, head).value - 1, 4)
 
 
-def _by_asv(pool: dict[str, list[Server]], replays: int) -> Iterator[list[str]]:
+def _by_asv(pool: Pool, replays: int) -> Iterator[list[str]]:
     """The same cases by asv's rule: `processes` of one side, then as many of the other."""
     decide, processes = RIVALS["asv continuous"]
     for seed in range(replays):

@@ -31,8 +31,9 @@ def run(slower):
         }  # fmt: skip
 
     first = {str(pair.group): [server(pair.group.function, number) for number in range(6)] for pair in PAIRS}
+    second = {group: servers for group, servers in first.items() if group.split()[0] in slower}
     reported = [f"{function} {commits.PHASE} slower" for function in slower]
-    return {"seconds": 300.0, "reported": reported, "first": first}
+    return {"seconds": 300.0, "reported": reported, "first": first, "second": second}
 
 
 @pytest.mark.parametrize(
@@ -51,6 +52,13 @@ def test_what_is_reported_is_counted(kind, slower, found, false):
     assert figures["slower_by"] == pytest.approx(slower.get(commits.FUNCTION, 1) - 1, abs=1e-4)
     # 5 % is below asv's factor, 20 % is not.
     assert figures["asv continuous"]["false"] == (4 if "bee" in slower else 0)
+
+
+def test_a_second_look_is_replayed_from_second_looks():
+    """Where the second looks did not show what the first ones did, nothing is reported."""
+    runs = [{**run({commits.FUNCTION: 1.05}), "second": run({})["first"]}] * 4
+    figures = commits._figures(commits.PLANTED, runs, COMPARISON, PAIRS, replays=4)
+    assert figures["replayed"] == {"comparisons": 4, "found": 0, "false": 0}
 
 
 def test_the_kernel_that_is_made_slower_is_there():
