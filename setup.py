@@ -68,8 +68,20 @@ def use_ccache(cpp: Any) -> None:
     os.environ.setdefault("CCACHE_NOHASHDIR", "1")
     # Newer torch puts ccache in front by itself when it compiles with ninja.
     if not (cpp.is_ninja_available() and hasattr(cpp, "_wrap_compiler")):
-        os.environ["CXX"] = f"ccache {compiler}"
-        os.environ["CC"] = f"ccache {os.environ.get('CC', 'cc')}"
+        call_by_compilers_names("ccache", ROOT.resolve() / "build" / "ccache")
+
+
+def call_by_compilers_names(wrapper: str, folder: Path) -> None:
+    """Puts links to ccache first on PATH: it then runs the next compiler of the name that it was called by.
+
+    As a word in CXX it would be what torch asks for its version, and with CUDA refuses for being none of a compiler.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("c++", "g++", "cc", "gcc"):
+        link = folder / name
+        if not link.is_symlink():
+            link.symlink_to(str(shutil.which(wrapper)))
+    os.environ["PATH"] = os.pathsep.join([str(folder), os.environ.get("PATH", "")])
 
 
 def extension(torch: Any) -> Any:

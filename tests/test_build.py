@@ -147,3 +147,22 @@ def test_the_build_record_tells_what_an_extension_was_built_from(tmp_path):
     assert reason == "None"
     # The operators are not in it: the variants say so, and nothing breaks.
     assert all("the C++ extension has no operator" in why for kind, why in variants if kind == "cpp")
+
+
+def test_an_older_torch_is_given_a_compiler_that_answers_by_its_own_name(source, tmp_path):
+    """Torch 2.11 with CUDA asks the compiler for its version, and refused the answer of `ccache c++`."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("ccache", "c++"):
+        (tools / name).write_text('#!/bin/sh\necho "${0##*/} $1"\n')
+        (tools / name).chmod(0o755)
+    code = (
+        "import os, runpy, subprocess, types\n"
+        "import setuptools; setuptools.setup = lambda **given: None\n"
+        "setup = runpy.run_path('setup.py')\n"
+        "setup['use_ccache'](types.SimpleNamespace(is_ninja_available=lambda: True))\n"
+        "print(os.environ.get('CXX'), subprocess.check_output(['c++', '-dumpversion'], text=True))\n"
+    )
+    done = python("-c", code, cwd=source, AUTOFN_NO_EXTENSION="1", PATH=f"{tools}{os.pathsep}{os.environ['PATH']}")
+    assert done.stdout.split() == ["None", "c++", "-dumpversion"], done.stderr
+    assert (source / "build" / "ccache" / "c++").resolve() == tools / "ccache"
