@@ -62,7 +62,7 @@ inline at::Tensor wide_steps(const at::Tensor& step) {
 
 // Sums by piece as one sum a channel.
 inline at::Tensor by_channel(const at::Tensor& sums, const Layout& layout) {
-  return sums.view({layout.outer, layout.channels, layout.pieces_of_line()}).sum({0, 2});
+  return sums.view({layout.outer, layout.channels, layout.pieces_of_line()}).sum(at::IntArrayRef({0, 2}));
 }
 
 // grad_step from a sum a channel.
