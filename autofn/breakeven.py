@@ -54,11 +54,12 @@ def break_even(speedups: pd.DataFrame, variants: Sequence[str] = VARIANTS, basel
     rows = timed[timed["variant"].isin([baseline, *variants])].copy()
     rows["elements_of_workload"] = sizes_of(rows)
     rows = rows[rows["elements_of_workload"] > 0]
-    made: list[dict[str, Any]] = []
-    for key, found in rows.groupby(CURVE, sort=False, dropna=False):
-        for first, second in itertools.combinations([baseline, *variants], 2):
-            told = dict(zip(CURVE, key, strict=True)) | {"first": first, "second": second}
-            made += [told | crossing for crossing in _crossings(first, second, _curve(found, first, second, baseline))]
+    made = [
+        dict(zip(CURVE, key, strict=True)) | {"first": first, "second": second} | crossing
+        for key, runs in _runs(rows).items()
+        for first, second in itertools.combinations([baseline, *variants], 2)
+        for crossing in _crossings(first, second, _curve(runs, first, second, baseline))
+    ]
     return pd.DataFrame(made, columns=list(COLUMNS)).astype(
         dict.fromkeys(("elements", "after", "before", "smallest", "largest"), "float64")
     )
@@ -100,28 +101,36 @@ def _inputs(spec: Spec, workload: str, dtype: str) -> tuple[Any, ...]:
 def sizes_of(rows: pd.DataFrame) -> list[int]:
     """The elements of each row's workload, 0 where they are not known."""
     workload = ["function", "workload", "dtype", "version"]
-    known = {tuple(row)[1:]: _size_of(row) for row in rows[workload].drop_duplicates().itertuples()}
+    there = set(registry.every_name())
+    known = {
+        tuple(row)[1:]: _size_of(row) if row.function in there else 0
+        for row in rows[workload].drop_duplicates().itertuples()
+    }
     return [known[key] for key in zip(*(rows[name] for name in workload), strict=True)]
 
 
 def _size_of(row: Any) -> int:
-    """0 where the Function or the workload is not, or no longer, what was measured."""
-    if row.function not in registry.every_name():
-        return 0
+    """0 where the workload is not, or no longer, what was measured."""
     spec = registry.spec(row.function)
     if row.workload not in spec.workloads or row.version not in ("", spec.version):
         return 0
     return elements(row.function, row.workload, row.dtype)
 
 
-def _curve(rows: pd.DataFrame, first: str, second: str, baseline: str) -> Curve:
-    """By size. Ratios of one run each; where a size was measured more than once, their geometric mean."""
-    by_run: dict[tuple[str, ...], dict[str, Any]] = {}
+def _runs(rows: pd.DataFrame) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
+    """Of each curve a dict a run: its rows by variant."""
+    curves: dict[tuple[Any, ...], dict[tuple[str, ...], dict[str, Any]]] = {}
     for row in rows.itertuples():
-        key = tuple(str(getattr(row, column)) for column in TOGETHER)
-        by_run.setdefault(key, {})[str(row.variant)] = row
+        curve = curves.setdefault(tuple(getattr(row, column) for column in CURVE), {})
+        run = curve.setdefault(tuple(str(getattr(row, column)) for column in TOGETHER), {})
+        run[str(row.variant)] = row
+    return {key: list(runs.values()) for key, runs in curves.items()}
+
+
+def _curve(runs: Sequence[dict[str, Any]], first: str, second: str, baseline: str) -> Curve:
+    """By size. Ratios of one run each; where a size was measured more than once, their geometric mean."""
     by_size: dict[float, list[Point]] = {}
-    for found in by_run.values():
+    for found in runs:
         if first in found and second in found:
             one, two = found[first], found[second]
             size = float(one.elements_of_workload)

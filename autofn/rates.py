@@ -14,7 +14,7 @@ import pandas as pd
 
 from . import registry
 from .records import OK, is_ceiling
-from .spec import Cost, dtype_named
+from .spec import Cost, Spec, dtype_named
 
 # A ceiling is only that of rows that share all of these.
 TOGETHER = ["device", "machine", "commit", "run", "source", "threads"]
@@ -41,7 +41,8 @@ def add_rates(times: pd.DataFrame, ceilings: pd.DataFrame | Mapping[str, float])
     """
     rows = times[(times["metric"] == "time_s") & ~is_ceiling(times["function"])].copy()
     known = _Ceilings(ceilings)
-    found = [_rates(row, known) for row in rows.itertuples()]
+    specs = {name: registry.spec(name) for name in set(rows["function"].unique()) & set(registry.every_name())}
+    found = [_rates(row, specs.get(row.function), known) for row in rows.itertuples()]
     for column in COLUMNS:
         rows[column] = pd.Series([getattr(rates, column) for rates in found], index=rows.index, dtype="float64")
     rows["bound"] = [rates.bound for rates in found]
@@ -85,8 +86,7 @@ def _key(row: Any) -> tuple[str, ...]:
     return tuple(str(getattr(row, column)) for column in TOGETHER)
 
 
-def _rates(row: Any, ceilings: _Ceilings) -> Rates:
-    spec = registry.spec(row.function) if row.function in registry.every_name() else None
+def _rates(row: Any, spec: Spec | None, ceilings: _Ceilings) -> Rates:
     stale = spec is None or row.workload not in spec.workloads or row.version not in ("", spec.version)
     if spec is None or stale or not row.value > 0:
         return Rates()

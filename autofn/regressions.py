@@ -11,11 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from operator import attrgetter
-from statistics import median
-from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from .measure.verdict import SAME
@@ -27,6 +24,8 @@ HISTORY = [
     "function", "variant", "workload", "dtype", "device", "phase", "metric", "machine", "source", "version", "protocol",
     "threads", "device_model", "driver", "torch", "allocator", "cache",
 ]  # fmt: skip
+# What is told of it.
+IDENTITY = HISTORY[: HISTORY.index("machine") + 1]
 BYTES = ("saved_bytes", "saved_new_bytes", "held_bytes", "hidden_bytes", "peak_bytes", "leaked_bytes")
 # Of normal differences, how many of their median size is one standard deviation; and how many of these are too many.
 DEVIATION, TOO_MANY = 1.4826, 3.0
@@ -67,13 +66,14 @@ class Step:
 
 
 @dataclass(frozen=True)
-class _Point:
-    """Of one commit: the logarithm of the cost, half of its interval, and the noise floor."""
+class _History:
+    """Of one history, a value a commit: the logarithm of the cost, half of its interval, and the noise floor."""
 
-    commit: str
-    cost: float
-    half: float
-    floor: float
+    told: dict[str, str]
+    commits: Sequence[str]
+    cost: np.ndarray
+    half: np.ndarray
+    floor: np.ndarray
 
 
 def steps(results: pd.DataFrame, order: Sequence[str]) -> list[Step]:
@@ -81,86 +81,84 @@ def steps(results: pd.DataFrame, order: Sequence[str]) -> list[Step]:
 
     order: full hashes of the commits, the oldest first; results of others and of changed working trees are left out.
     """
-    place = {commit: number for number, commit in enumerate(order)}
-    rows = results[results["commit"].isin(place) & (results["status"] == OK) & ~is_ceiling(results["function"])]
+    metric = results["metric"]
+    known = results["commit"].isin(order) & (results["status"] == OK) & ~is_ceiling(results["function"])
     # Without samples a speedup has no interval, and so no step.
-    timed = rows[(rows["variant"] == "eager") | rows["samples"].map(bool)]
+    telling = (results["variant"] == "eager") | results["samples"].map(bool).astype(bool)
+    times, bytes_ = results[known & telling & (metric == "time_s")], results[known & metric.isin(BYTES)]
     found = [
         step
-        for frame, point in ((add_speedups(timed), _time), (rows[rows["metric"].isin(BYTES)], _bytes))
-        for key, history in _histories(frame).items()
-        for step in _steps(dict(zip(HISTORY, key, strict=True)), _points(history, place, point))
+        for costs in (_times(add_speedups(times)), _bytes(bytes_))
+        for history in _histories(costs, order)
+        for step in _steps(history)
     ]
     return sorted(found, key=lambda step: step.factor, reverse=True)
 
 
-def _histories(frame: pd.DataFrame) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """{history: {commit: its row}}; of several results of one commit the last."""
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    identity = attrgetter(*HISTORY)
-    for row in frame.sort_values("date", kind="stable", na_position="first").itertuples():
-        found.setdefault(identity(row), {})[str(row.commit)] = row
-    return found
+def _times(times: pd.DataFrame) -> pd.DataFrame:
+    """Relative to eager of the same run, but eager's own as they are. No cost: a clock that went backwards."""
+    relative = (times["variant"] != "eager") & times["speedup"].notna()
+    value, low, high = (
+        found.where(relative, times[own])
+        for own, found in (
+            ("value", 1 / times["speedup"]), ("low", times["speedup_low"]), ("high", times["speedup_high"]),
+        )
+    )  # fmt: skip
+    positive = (value > 0) & (low > 0) & (high > 0)
+    cost, half = np.log(value.where(positive)), np.log((high / low).where(positive)) / 2
+    return times[[*HISTORY, "commit", "date"]].assign(cost=cost, half=half, floor=times["floor"].fillna(0.0))
 
 
-def _points(history: dict[str, Any], place: dict[str, int], point: Any) -> list[_Point]:
-    """In the order of history."""
-    rows = (history[commit] for commit in sorted(history, key=place.__getitem__))
-    return [found for row in rows if (found := point(row)) is not None]
-
-
-def _time(row: Any) -> _Point | None:
-    """Relative to eager of the same run, but eager's own as it is."""
-    relative = row.variant != "eager" and not math.isnan(row.speedup)
-    low, high = (row.speedup_low, row.speedup_high) if relative else (row.low, row.high)
-    value = 1 / row.speedup if relative else row.value
-    # A clock that went backwards gives what has no logarithm.
-    if any(bound is None or not bound > 0 for bound in (value, low, high)):
-        return None
-    floor = 0.0 if math.isnan(row.floor) else row.floor
-    return _Point(row.commit, math.log(value), math.log(high / low) / 2, floor)
-
-
-def _bytes(row: Any) -> _Point:
+def _bytes(rows: pd.DataFrame) -> pd.DataFrame:
     # From nothing to something is a step too.
-    return _Point(row.commit, math.log(max(row.value, 0) + 1), 0.0, 0.0)
+    return rows[[*HISTORY, "commit", "date"]].assign(cost=np.log(rows["value"].clip(lower=0) + 1), half=0.0, floor=0.0)
 
 
-def _steps(key: dict[str, Any], points: Sequence[_Point]) -> Iterator[Step]:
-    changes = [after.cost - before.cost for before, after in pairwise(points)]
-    exact = key["metric"] != "time_s"
-    for number, change in enumerate(changes):
-        before, after = points[number], points[number + 1]
+def _histories(costs: pd.DataFrame, order: Sequence[str]) -> Iterator[_History]:
+    """In the order of commits; of several results of one commit the last, and none where that has no cost."""
+    place = {commit: number for number, commit in enumerate(order)}
+    dated = costs.sort_values("date", kind="stable", na_position="first")
+    number = dated.groupby(HISTORY, sort=False, dropna=False).ngroup()
+    last = dated.assign(number=number, place=dated["commit"].map(place)).drop_duplicates(
+        ["number", "place"], keep="last"
+    )
+    rows = last[last["cost"].notna()].sort_values(["number", "place"])
+    commits, cost, half, floor = (rows[name].to_numpy() for name in ("commit", "cost", "half", "floor"))
+    starts = np.flatnonzero(np.diff(rows["number"], prepend=-1))
+    keys = rows[IDENTITY].iloc[starts].itertuples(index=False, name=None)
+    for key, start, end in zip(keys, starts, [*starts, len(rows)][1:], strict=True):
+        own = slice(start, end)
+        yield _History(dict(zip(IDENTITY, key, strict=True)), commits[own].tolist(), cost[own], half[own], floor[own])
+
+
+def _steps(history: _History) -> Iterator[Step]:
+    cost, exact = history.cost, history.told["metric"] != "time_s"
+    changes = np.diff(cost)
+    halves = np.hypot(history.half[1:], history.half[:-1])
+    floors = np.maximum(history.floor[1:], history.floor[:-1])
+    # Beyond both intervals and the floor; of few of them it is asked what is usual.
+    beyond = np.abs(changes) > np.maximum(halves + floors, 0.0 if exact else math.log1p(SAME))
+    for number in np.flatnonzero(beyond).tolist():
+        change, half, floor = (float(found[number]) for found in (changes, halves, floors))
         usual = _usual(changes, number)
-        beyond = _beyond(before, after, 0.0 if exact else max(math.log1p(SAME), TOO_MANY * (usual or 0.0)))
-        around = points[max(0, number - 1) : number], points[number + 2 : number + 3]
-        if not beyond or not (exact or _lasts(before, after, *around)):
+        if not exact and not (abs(change) > TOO_MANY * (usual or 0.0) and _lasts(cost, number)):
             continue
-        half = math.hypot(before.half, after.half)
-        identity = {name: key[name] for name in HISTORY[: HISTORY.index("machine") + 1]}
         yield Step(
-            **identity, commit=after.commit, before=before.commit, factor=math.exp(change),
-            low=math.exp(change - half), high=math.exp(change + half), floor=math.expm1(max(before.floor, after.floor)),
+            **history.told, commit=history.commits[number + 1], before=history.commits[number], factor=math.exp(change),
+            low=math.exp(change - half), high=math.exp(change + half), floor=math.expm1(floor),
             usual=None if usual is None else math.expm1(usual),
         )  # fmt: skip
 
 
-def _usual(changes: Sequence[float], number: int) -> float | None:
+def _usual(changes: np.ndarray, number: int) -> float | None:
     """One standard deviation of the other changes, by their median size."""
-    others = [abs(change) for place, change in enumerate(changes) if place != number]
-    return DEVIATION * median(others) if len(others) >= FEWEST_OTHERS else None
+    others = np.abs(np.delete(changes, number))
+    return DEVIATION * float(np.median(others)) if len(others) >= FEWEST_OTHERS else None
 
 
-def _beyond(before: _Point, after: _Point, least: float) -> bool:
-    """Whether the two differ by more than both intervals, the floor, and `least`."""
-    away = abs(after.cost - before.cost)
-    return away > math.hypot(before.half, after.half) + max(before.floor, after.floor) and away > least
-
-
-def _lasts(before: _Point, after: _Point, earlier: Sequence[_Point], later: Sequence[_Point]) -> bool:
+def _lasts(cost: np.ndarray, number: int) -> bool:
     """Whether the neighbours, where there are any, lie on their own side of the step: one odd commit is none."""
-    middle = (before.cost + after.cost) / 2
-    rises = after.cost > before.cost
-    return all((point.cost < middle) == rises for point in earlier) and all(
-        (point.cost > middle) == rises for point in later
-    )
+    before, after = cost[number], cost[number + 1]
+    middle, rises = (before + after) / 2, after > before
+    earlier, later = cost[max(0, number - 1) : number], cost[number + 2 : number + 3]
+    return bool(((earlier < middle) == rises).all() and ((later > middle) == rises).all())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 import pandas as pd
@@ -29,18 +30,15 @@ def add_speedups(results: pd.DataFrame, baseline: str = "eager") -> pd.DataFrame
     speedup is the ratio of the medians, without an interval. NaN where there is no baseline or no time above 0.
     """
     times = results[(results["metric"] == "time_s") & ~is_ceiling(results["function"])].copy()
-    rows = list(times.itertuples())
-    base = {_key(row): row for row in rows if row.variant == baseline}
-    found = [_verdict(base.get(_key(row)), row) for row in rows]
+    rows = list(times[[*TOGETHER, "variant", "value", "samples", "detail"]].itertuples())
+    key = attrgetter(*TOGETHER)
+    base = {key(row): row for row in rows if row.variant == baseline}
+    found = [_verdict(base.get(key(row)), row) for row in rows]
     numbers = [(v.speedup.value, v.speedup.low, v.speedup.high, v.floor, v.smallest_effect) for v in found]
     for position, column in enumerate(COLUMNS):
         times[column] = pd.Series([row[position] for row in numbers], index=times.index, dtype="float64")
     times["verdict"] = [verdict.word for verdict in found]
     return times
-
-
-def _key(row: Any) -> tuple[str, ...]:
-    return tuple(getattr(row, column) for column in TOGETHER)
 
 
 def _verdict(base: Any, row: Any) -> Verdict:

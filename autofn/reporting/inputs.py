@@ -6,7 +6,6 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from ..comparing.builds import resolve
 from ..records import ASV_RESULTS, is_ceiling
 from ..regressions import Step, steps
 from ..tracing import load_operators, load_summaries
+from .derived import Derived
 from .history import Commit, measured
 
 TRACES = Path("traces")
@@ -30,7 +30,7 @@ class Inputs:
     machines: what asv knows of a machine, by name. traces: the summaries of `autofn.tracing`; profile: their operators.
     changes: the steps from commit to commit: since `base`, or from `base` to `head`, full hashes, where they are given.
     out: the folder of the pages, where the address of a file begins. detail: the address of the page that has a section
-    for each Function; "" where it is the very page.
+    for each Function; "" where it is the very page. derived: what sections make from the results, made once for all.
     """
 
     results: pd.DataFrame
@@ -45,6 +45,12 @@ class Inputs:
     out: str = "."
     detail: str = ""
     ceilings: pd.DataFrame = field(default_factory=lambda: stored.frame(()))
+    derived: Derived = field(default_factory=lambda: Derived(stored.frame(())), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # The same with another folder or address shares it; with other results it is another one.
+        if self.derived.results is not self.results:
+            object.__setattr__(self, "derived", Derived(self.results))
 
     def only(self, rows: pd.DataFrame) -> Inputs:
         """The same with fewer results."""
@@ -54,14 +60,8 @@ class Inputs:
         """The same with the results and traces of one Function."""
         traces = tuple(summary for summary in self.traces if summary.get("function") == function)
         profile = self.profile[self.profile["function"] == function]
-        rows = self._places.get(function, [])
-        return replace(self, results=self.results.iloc[rows], traces=traces, profile=profile)
-
-    @cached_property
-    def _places(self) -> Mapping[str, list[int]]:
-        """Where in the frame the rows of each Function are: pages ask for one Function after the other."""
-        groups = self.results.groupby("function", sort=False).indices
-        return {str(name): list(places) for name, places in groups.items()}
+        own = self.derived.of(function)
+        return replace(self, results=own.results, derived=own, traces=traces, profile=profile)
 
 
 def load(root: Path, base: str = "", head: str = "") -> Inputs:

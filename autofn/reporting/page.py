@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from ..records import OK
 from .formula import mathml
-from .model import FILTERS, Block, Cell, Column, Page, Plot, Section, Table, Tags
+from .model import FILTERS, Block, Cell, Column, Mark, Page, Plot, Point, Section, Series, Table, Tags
 from .units import interval, quantity
 
 ASSETS = Path(__file__).parent / "assets"
@@ -59,7 +59,7 @@ def render(page: Page, own: Link, links: Sequence[Link]) -> str:
 
 
 def _data(page: Page, plots: Sequence[Plot]) -> dict[str, Any]:
-    return {"plots": [_slim(plot) for plot in plots], "preset": dict(page.preset), "moved": dict(page.moved)}
+    return {"plots": [_without_empty(plot) for plot in plots], "preset": dict(page.preset), "moved": dict(page.moved)}
 
 
 def as_json(value: Any) -> str:
@@ -120,13 +120,11 @@ def _all_tags(page: Page, blocks: Sequence[Block]) -> Iterator[Tags]:
             yield from (point.tags for series in block.series for point in series.points)
 
 
-def _slim(plot: Plot) -> Any:
-    """The plot as plain data without what is empty; the script takes what is absent for empty."""
-    return _without_empty(asdict(plot))
-
-
 def _without_empty(value: Any) -> Any:
-    if isinstance(value, dict):
+    """A plot as plain data without what is empty; the script takes what is absent for empty."""
+    if isinstance(value, Plot | Series | Point | Mark):
+        value = vars(value)
+    if isinstance(value, Mapping):
         return {key: _without_empty(found) for key, found in value.items() if not _is_empty(found)}
     if isinstance(value, list | tuple):
         return [_without_empty(found) for found in value]

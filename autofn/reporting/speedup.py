@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from ..records import OK, is_ceiling
@@ -17,6 +19,8 @@ CONDITIONS = [
 # What may differ between results that are shown beside each other, and its title.
 SHOWN_APART = {"machine": "Machine", "threads": "Threads", "allocator": "Allocator", "cache": "Cache", "way": "Way"}
 
+# What rows that say the same thing share.
+SAME = ["function", "variant", "workload", "dtype", "device", "phase", "metric", *SHOWN_APART]
 RATIO = ["speedup", "speedup_low", "speedup_high", "verdict", "floor", "smallest_effect"]
 MEANING = (
     "Speedup is time of the baseline `eager` / time, above 1 is faster: a ratio of medians of interleaved samples in "
@@ -56,14 +60,16 @@ def current(results: pd.DataFrame, baseline: str = BASELINE) -> pd.DataFrame:
     return found
 
 
-def newest(results: pd.DataFrame) -> pd.DataFrame:
-    """Of rows that say the same thing of the same machine and conditions, the one with the last date.
+def newest(results: pd.DataFrame, same: Sequence[str] = SAME) -> pd.DataFrame:
+    """Of rows that say the same thing of the same machine and conditions, the one with the last date; by date.
 
-    asv dates a result by its commit, `autofn bench` by the clock: what ran in the working tree comes last.
+    same: the columns that such rows share. asv dates a result by its commit, `autofn bench` by the clock: what ran in
+    the working tree comes last.
     """
-    identity = ["function", "variant", "workload", "dtype", "device", "phase", "metric", *SHOWN_APART]
-    ordered = results.sort_values("date", kind="stable", na_position="first")
-    return ordered.drop_duplicates(identity, keep="last")
+    by_date = results["date"].reset_index(drop=True).sort_values(kind="stable", na_position="first").index.to_numpy()
+    # Of few columns, as a long history is mostly left behind.
+    later = results[[*same]].iloc[by_date].duplicated(keep="last").to_numpy()
+    return results.iloc[by_date[~later]]
 
 
 def apart(rows: pd.DataFrame) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 import pandas as pd
@@ -33,14 +33,14 @@ def as_markdown(inputs: Inputs) -> str:
 def as_json(inputs: Inputs) -> str:
     """The same of all phases and dtypes, in the schema that docs/reports.md describes."""
     found = verdicts(inputs)
-    marks = {name: checks.verdicts(inputs.of(name)) for name in {each.function for each in found}}
+    marks = checks.verdicts(inputs)
     told = {
         "schema": SCHEMA,
         "base": inputs.base,
         "head": inputs.head,
         "commits": [{"hash": commit.hash, "subject": commit.subject} for commit in inputs.commits],
         "verdicts": [
-            asdict(each) | {"checks": _mark(marks[each.function], (each.best, each.device))} for each in found
+            asdict(each) | {"checks": _mark(marks.get((each.function, each.best, each.device)))} for each in found
         ],
         "changes": [asdict(step) | {"worse": step.worse} for step in inputs.changes],
         "skipped": list(inputs.skipped),
@@ -51,8 +51,7 @@ def as_json(inputs: Inputs) -> str:
 FORMATS = {"markdown": as_markdown, "json": as_json}
 
 
-def _mark(marks: Mapping[tuple[str, str], Cell], key: tuple[str, str]) -> str:
-    cell = marks.get(key)
+def _mark(cell: Cell | None) -> str:
     return "not checked" if cell is None else str(cell.value or cell.status)
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 from ..records import FAILED, OK
 from ..regressions import Step
 from . import order, speedup
+from .derived import current
 from .inputs import Inputs
 
 GROUP = ["function", "device", "dtype", "phase", *speedup.SHOWN_APART]
@@ -48,15 +49,15 @@ class Verdict:
 
 def verdicts(inputs: Inputs) -> list[Verdict]:
     """One a Function, device, dtype, phase and conditions that has a speedup, in the order of the tables."""
-    found = order.sort(speedup.current(inputs.results))
+    found = order.sort(inputs.derived.frame(current))
     found = found[found["speedup"] > 0]
     if found.empty:
         return []
     failed, kept = _failed(inputs.results), _saved(inputs.results)
     steps = _steps(inputs.changes)
     return [
-        _verdict(dict(zip(GROUP, key, strict=True)), rows.to_dict("records"), (failed, kept, steps))
-        for key, rows in found.groupby(GROUP, sort=False, dropna=False)
+        _verdict(dict(zip(GROUP, key, strict=True)), rows, (failed, kept, steps))
+        for key, rows in order.groups(found, GROUP).items()
     ]
 
 

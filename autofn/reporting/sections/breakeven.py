@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...breakeven import NONE, break_even
+from ...breakeven import NONE
 from .. import order, speedup
+from ..derived import crossings
 from ..inputs import Inputs
 from ..model import Cell, Column, Row, Section, Table, anchor, missing
 from .variants import text
@@ -19,7 +20,7 @@ CAPTION = (
 
 def section(inputs: Inputs) -> Section:
     """One row a pair and crossing, of the newest result of each case; empty where there are not two sizes."""
-    found = break_even(speedup.current(inputs.results))
+    found = inputs.derived.frame(crossings)
     if found.empty:
         return Section("Break-even", "breakeven")
     function = found["function"].iloc[0]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ...records import FAILED, OK
 from .. import order
 from ..inputs import Inputs
 from ..model import Cell, Column, Row, Section, Table, anchor, missing
-from .checks import found_of
+from .checks import checked
 
 # By the rules that say so; a capability is there where all that ran found nothing.
 CAPABILITIES = {
@@ -27,7 +28,7 @@ CAPTION = "what a variant can do; `no` is refused with an error, `wrong` is sile
 
 def section(inputs: Inputs) -> Section:
     """One row a variant and device; empty where nothing was checked."""
-    found = found_of(inputs.results)
+    found = inputs.derived.frame(checked)
     if found.empty:
         return Section("Capabilities", "capabilities")
     function = found["function"].iloc[0]
@@ -39,28 +40,28 @@ def section(inputs: Inputs) -> Section:
     rows = tuple(
         Row(
             (
-                Cell(str(variant)),
-                *(_cell(rows[rows["metric"].isin(rules)]) for rules in CAPABILITIES.values()),
-                Cell(str(device)),
+                Cell(variant),
+                *(_cell([row for row in rows if row["metric"] in rules]) for rules in CAPABILITIES.values()),
+                Cell(device),
             ),
-            {"variant": str(variant), "device": str(device)},
+            {"variant": variant, "device": device},
         )
-        for (variant, device), rows in found.groupby(["variant", "device"], sort=False)
+        for (variant, device), rows in order.groups(found, ["variant", "device"]).items()
     )
     ordered = tuple(sorted(rows, key=lambda row: order.variant_rank(str(row.cells[0].value))))
     table = Table(f"{function}: {CAPTION}", columns, ordered)
     return Section("Capabilities", anchor(function, "capabilities"), (table,))
 
 
-def _cell(rows: pd.DataFrame) -> Cell:
+def _cell(rows: Sequence[Mapping[Any, Any]]) -> Cell:
     """The worst of what the rules say over workloads and dtypes."""
-    told = list(rows[["status", "reason", "detail"]].itertuples(index=False, name=None))
-    lost = [reason for status, reason, _ in told if status == FAILED]
+    lost = [row["reason"] for row in rows if row["status"] == FAILED]
     if lost:
         return Cell(status="wrong", reason=lost[0], tone="bad")
-    lacking = [reason for status, reason, detail in told if status == OK and detail.get("findings")]
+    kept = [row for row in rows if row["status"] == OK]
+    lacking = [row["reason"] for row in kept if row["detail"].get("findings")]
     if lacking:
         return Cell(status="no", reason=lacking[0])
-    if any(status == OK for status, _, _ in told):
+    if kept:
         return Cell("yes", tone="good")
-    return missing(next((reason for _, reason, _ in told if reason), "not checked"))
+    return missing(next((row["reason"] for row in rows if row["reason"]), "not checked"))

@@ -10,16 +10,19 @@ import pandas as pd
 
 from ...records import FAILED, OK, UNAVAILABLE
 from .. import order, speedup
+from ..derived import Derived
 from ..inputs import Inputs
 from ..model import Badge, Cell, Column, Row, Section, Table, anchor, missing
 
 # As a finding's severity calls it.
 WARNING = "warning"
 
+Rows = Sequence[Mapping[Any, Any]]
+
 
 def section(inputs: Inputs) -> Section:
     """How many rules each variant keeps, then the findings; every rule, and what could not be checked, is folded."""
-    found = found_of(inputs.results)
+    found = inputs.derived.frame(checked)
     if found.empty:
         return Section("Checks", "checks")
     function = found["function"].iloc[0]
@@ -35,12 +38,10 @@ def section(inputs: Inputs) -> Section:
     return Section("Checks", anchor(function, "checks"), tuple(table for table in tables if table.rows))
 
 
-def verdicts(inputs: Inputs) -> dict[tuple[str, str], Cell]:
-    """{(variant, device): how many checks of one Function passed, linked to the reasons}."""
-    return {
-        (str(variant), str(device)): _verdict(rows, inputs.detail)
-        for (variant, device), rows in found_of(inputs.results).groupby(["variant", "device"])
-    }
+def verdicts(inputs: Inputs) -> dict[tuple[str, str, str], Cell]:
+    """{(Function, variant, device): how many checks passed, linked to the reasons}."""
+    groups = order.groups(inputs.derived.frame(checked), ["function", "variant", "device"])
+    return {(function, *case): _verdict(rows, inputs.detail) for (function, *case), rows in groups.items()}
 
 
 def badge(cell: Cell) -> Badge:
@@ -48,21 +49,26 @@ def badge(cell: Cell) -> Badge:
     return Badge(str(cell.value or cell.status), cell.tone, cell.link)
 
 
-def found_of(results: pd.DataFrame) -> pd.DataFrame:
+def checked(derived: Derived) -> pd.DataFrame:
     """The newest result of each check, in the order of the tables."""
+    results = derived.results
     return order.sort(speedup.newest(results[(results["phase"] == "check") | (results["source"] == "check")]))
 
 
-def _verdict(rows: pd.DataFrame, page: str) -> Cell:
-    link = f"{page}#{anchor(rows['function'].iloc[0], 'checks')}"
-    commits = sorted({str(commit)[:8] for commit in rows["commit"] if commit})
+def _verdict(rows: Rows, page: str) -> Cell:
+    link = f"{page}#{anchor(rows[0]['function'], 'checks')}"
+    commits = sorted({row["commit"][:8] for row in rows if row["commit"]})
     note = f"checked at {', '.join(commits)}" if commits else ""
-    failed, passed = (rows["status"] == FAILED).sum(), (rows["status"] == OK).sum()
+    failed, passed = (_count(rows, status) for status in (FAILED, OK))
     if failed:
         return Cell(f"{failed} of {failed + passed} failed", note=note, tone="bad", link=link)
     if passed:
         return Cell(f"{passed} passed", note=note, tone="good", link=link)
-    return Cell(status=UNAVAILABLE, reason=rows["reason"].iloc[0] or "no reason recorded", link=link)
+    return Cell(status=UNAVAILABLE, reason=rows[0]["reason"] or "no reason recorded", link=link)
+
+
+def _count(rows: Rows, status: str) -> int:
+    return sum(row["status"] == status for row in rows)
 
 
 def _warns(detail: Mapping[str, Any]) -> bool:
@@ -75,16 +81,16 @@ def _counts(function: str, found: pd.DataFrame) -> Table:
     rows = tuple(
         Row(
             (
-                Cell(str(variant)),
-                Cell(float((rows["status"] == OK).sum())),
+                Cell(variant),
+                Cell(float(_count(rows, OK))),
                 Cell(float(failed), tone="bad" if failed else ""),
-                Cell(float((rows["status"] == UNAVAILABLE).sum())),
-                Cell(str(device)),
+                Cell(float(_count(rows, UNAVAILABLE))),
+                Cell(device),
             ),
-            {"variant": str(variant), "device": str(device)},
+            {"variant": variant, "device": device},
         )
-        for (variant, device), rows in found.groupby(["variant", "device"], sort=False)
-        for failed in [(rows["status"] == FAILED).sum()]
+        for (variant, device), rows in order.groups(found, ["variant", "device"]).items()
+        for failed in [_count(rows, FAILED)]
     )
     return Table(f"{function}: checks, a rule on a workload in a dtype each", columns, rows)
 
@@ -133,19 +139,19 @@ def _reasons(caption: str, rows: pd.DataFrame, folded: str = "") -> Table:
         *map(Column, ("Rules", "Workloads", "dtypes", "Device")),
     )
     ordered = rows.sort_values("status", key=lambda status: status != FAILED, kind="stable")
-    groups = ordered.groupby(["status", "variant", "device", "reason"], sort=False, dropna=False)
-    untagged = ("phase", "dtype", "workload")
-    made = tuple(Row(_reason_cells(group), order.tags(group.iloc[0].to_dict(), *untagged)) for _, group in groups)
+    groups = order.groups(ordered, ["status", "variant", "device", "reason"]).values()
+    made = tuple(Row(_reason_cells(rows), order.tags(rows[0], "phase", "dtype", "workload")) for rows in groups)
     return Table(caption, columns, made, folded)
 
 
-def _reason_cells(rows: pd.DataFrame) -> tuple[Cell, ...]:
-    first, worst = rows.iloc[0], rows["value"].max()
+def _reason_cells(rows: Rows) -> tuple[Cell, ...]:
+    first = rows[0]
+    worst = max((row["value"] for row in rows if not math.isnan(row["value"])), default=None)
     listed = ("metric", "workload", "dtype", "device")
     return (
         Cell(first["variant"]),
         Cell(first["status"], tone="bad" if first["status"] == FAILED else ""),
         Cell(first["reason"] or "no reason recorded"),
-        missing("no number") if pd.isna(worst) else Cell(float(worst)),
-        *(Cell(", ".join(order.names(name, rows[name])) or "none of its own") for name in listed),
+        missing("no number") if worst is None else Cell(worst),
+        *(Cell(", ".join(order.names(name, (row[name] for row in rows))) or "none of its own") for name in listed),
     )

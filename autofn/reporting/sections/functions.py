@@ -24,10 +24,11 @@ def sections(
             name,
             anchor(name),
             tuple(_about(name, about)),
-            tuple(part(inputs.of(name)) for part in parts),
+            tuple(part(own) for part in parts),
             {"function": name},
         )
-        for name in sorted(set(inputs.results["function"]))
+        for name in sorted(inputs.results["function"].unique())
+        for own in [inputs.of(name)]
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ...records import OK
-from .. import order
+from .. import order, speedup
 from ..history import DIRTY, Commit
 from ..inputs import Inputs
 from ..model import Block, Plot, Point, Section, Series, Text, anchor, several
@@ -22,27 +23,28 @@ ONE_LINE = [
 ]  # fmt: skip
 
 
-DRAWN = ["commit", "status", "reason", "value", "low", "high"]
 MOST_POINTS = 15_000
 """Of a page: about a megabyte."""
 
 
 def bounded(inputs: Inputs, most: int = MOST_POINTS) -> tuple[Inputs, Section]:
     """Of more points than a page can hold the plots with the largest steps, and a section that says so."""
-    rows = inputs.results[inputs.results["metric"] == "time_s"]
-    counts = rows.groupby(["function", *ONE_PLOT], dropna=False).size()
-    if counts.sum() <= most:
+    timed = np.flatnonzero(inputs.results["metric"] == "time_s")
+    if len(timed) <= most:
         return inputs, Section("Left out", "left-out")
+    plots = inputs.results[["function", *ONE_PLOT]].iloc[timed].groupby(["function", *ONE_PLOT], dropna=False)
+    number, counts = plots.ngroup(), plots.size()
     largest = _largest_steps(inputs)
-    ranked = sorted(counts.items(), key=lambda found: largest.get(found[0], 0.0), reverse=True)
-    sums = itertools.accumulate(count for _, count in ranked)
-    chosen: set[Any] = {key for (key, _), total in zip(ranked, sums, strict=True) if total <= most}
-    keys = pd.MultiIndex.from_frame(rows[["function", *ONE_PLOT]])
+    found = enumerate(counts.items())
+    ranked = sorted(found, key=lambda plot: largest.get(plot[1][0], 0.0), reverse=True)
+    sums = itertools.accumulate(count for _, (_, count) in ranked)
+    chosen = [place for (place, _), total in zip(ranked, sums, strict=True) if total <= most]
     text = (
         f"{len(chosen)} of {len(ranked)} plots are here: more would make the page too large to open. They are those "
         "with the largest steps. A definition of your own that takes fewer results shows the others."
     )
-    return inputs.only(rows[keys.isin(list(chosen))]), Section("Left out", "left-out", (Text(text),))
+    rows = inputs.results.iloc[timed[number.isin(chosen)]]
+    return inputs.only(rows), Section("Left out", "left-out", (Text(text),))
 
 
 def _largest_steps(inputs: Inputs) -> dict[Any, float]:
@@ -58,13 +60,14 @@ def section(inputs: Inputs) -> Section:
     """The plots in order of dtype, workload and phase. Results of a changed working tree belong to no commit."""
     rows = inputs.results[inputs.results["metric"] == "time_s"]
     clean = (rows["commit"] != "") & ~rows["commit"].str.endswith(DIRTY)
-    found = order.sort(_last(rows[clean]))
+    # Of several results of one commit under one set of conditions, the last.
+    found = order.sort(speedup.newest(rows[clean], [*ONE_PLOT, "variant", "commit", *ONE_LINE]))
     blocks: list[Block] = []
     if (~clean).any():
         blocks.append(Text(f"{(~clean).sum()} results of a changed working tree, or without a commit, are not drawn."))
     machines = several(found["machine"])
-    for _, group in found.groupby(ONE_PLOT, sort=False, dropna=False):
-        if (group["status"] == OK).any():
+    for group in order.groups(found, ONE_PLOT).values():
+        if any(row["status"] == OK for row in group):
             blocks.append(_plot(group, inputs.commits, machines))
     if not any(isinstance(block, Plot) for block in blocks):
         blocks.append(Text("There is no time of a commit; `asv run` measures commits."))
@@ -72,20 +75,14 @@ def section(inputs: Inputs) -> Section:
     return Section("History", anchor(*names, "history"), tuple(blocks))
 
 
-def _last(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of several results of one commit under one set of conditions, the last."""
-    identity = [*ONE_PLOT, "variant", "commit", *ONE_LINE]
-    return rows.sort_values("date", kind="stable", na_position="first").drop_duplicates(identity, keep="last")
-
-
-def _plot(rows: pd.DataFrame, commits: tuple[Commit, ...], machines: bool) -> Plot:
-    first = rows.iloc[0]
-    used = [commit for commit in commits if commit.hash in set(rows["commit"])]
-    settings = [column for column in ONE_LINE if several(rows.loc[rows["status"] == OK, column].astype(str))]
+def _plot(rows: Sequence[dict[Any, Any]], commits: tuple[Commit, ...], machines: bool) -> Plot:
+    first = rows[0]
+    there = {row["commit"] for row in rows}
+    used = [commit for commit in commits if commit.hash in there]
+    settings = [column for column in ONE_LINE if several(str(row[column]) for row in rows if row["status"] == OK)]
     # Where all else is equal, a case that could not run belongs to its variant's line though it recorded no conditions.
-    lines = rows.groupby(["variant", *settings], sort=False, dropna=False)
-    named = [(_name(found.iloc[0].to_dict(), settings), str(key[0]), found) for key, found in lines]
-    series = [_line(name, variant, found, used) for name, variant, found in named]
+    lines = order.groups_of(rows, ["variant", *settings]).values()
+    series = [_line(_name(found[0], settings), found, used) for found in lines]
     words = [
         first["phase"],
         first["workload"],
@@ -101,7 +98,7 @@ def _plot(rows: pd.DataFrame, commits: tuple[Commit, ...], machines: bool) -> Pl
         tuple(commit.short for commit in used),
         tuple(sorted(series, key=lambda line: order.variant_rank(line.tags["variant"]))),
         lines=True,
-        tags=order.tags(first.to_dict(), "variant"),
+        tags=order.tags(first, "variant"),
     )
 
 
@@ -111,8 +108,9 @@ def _name(row: Mapping[Any, Any], settings: list[str]) -> str:
     return " ".join([row["variant"], *([f"({', '.join(told)})"] if told else [])])
 
 
-def _line(name: str, variant: str, rows: pd.DataFrame, commits: list[Commit]) -> Series:
-    by_commit = {row["commit"]: row for row in rows[DRAWN].to_dict("records")}
+def _line(name: str, rows: Sequence[Mapping[Any, Any]], commits: list[Commit]) -> Series:
+    variant = rows[0]["variant"]
+    by_commit = {row["commit"]: row for row in rows}
     points = tuple(_point(by_commit[commit.hash], commit) for commit in commits if commit.hash in by_commit)
     return Series(name, order.kind(variant), points, {"variant": variant})
 

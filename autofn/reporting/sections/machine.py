@@ -10,7 +10,7 @@ import pandas as pd
 from ..inputs import Inputs
 from ..model import Cell, Column, Row, Section, Table, missing
 
-CONDITIONS = ["machine", "device", "device_model", "driver", "torch", "threads", "allocator", "cache"]
+CONDITIONS = ["machine", "device", "device_model", "driver", "torch", "threads", "allocator", "cache", "source"]
 COLUMNS = (
     Column("Machine"),
     Column("Device"),
@@ -31,18 +31,16 @@ COLUMNS = (
 def section(inputs: Inputs) -> Section:
     """One row a set of conditions. Dates are of the run, or, where asv measured, of the commit."""
     # A case that could not run has no conditions: it would add a row that says nothing.
-    ran = inputs.results[inputs.results["value"].notna()]
-    rows = tuple(
-        _row(rows[[*CONDITIONS, "source"]].iloc[0].to_dict(), rows, inputs)
-        for _, rows in ran.groupby([*CONDITIONS, "source"], dropna=False)
-    )
+    ran = inputs.results.loc[inputs.results["value"].notna(), [*CONDITIONS, "date"]]
+    groups = ran.groupby(ran.groupby(CONDITIONS, dropna=False).ngroup())
+    told = groups[CONDITIONS].first().assign(count=groups.size(), start=groups["date"].min(), end=groups["date"].max())
+    rows = tuple(_row(row, inputs) for row in told.to_dict("records"))
     caption = "Conditions of the results; dates are UTC: of the run, or of the commit where asv measured"
     return Section("Machine", "machine", (Table(caption, COLUMNS, rows),) if rows else ())
 
 
-def _row(key: Mapping[Any, Any], rows: pd.DataFrame, inputs: Inputs) -> Row:
+def _row(key: Mapping[Any, Any], inputs: Inputs) -> Row:
     cores = inputs.machines.get(key["machine"], {}).get("num_cpu") if key["device"] == "cpu" else None
-    dates = (rows["date"].min(), rows["date"].max())
     return Row(
         (
             *(_text(key[name]) for name in ("machine", "device", "device_model")),
@@ -51,8 +49,8 @@ def _row(key: Mapping[Any, Any], rows: pd.DataFrame, inputs: Inputs) -> Row:
             _text(key["torch"]),
             _number(key["threads"]),
             *(_text(key[name]) for name in ("allocator", "cache", "source")),
-            Cell(float(len(rows))),
-            *(_text("" if pd.isna(date) else date.strftime("%Y-%m-%d %H:%M")) for date in dates),
+            Cell(float(key["count"])),
+            *(_text("" if pd.isna(key[end]) else key[end].strftime("%Y-%m-%d %H:%M")) for end in ("start", "end")),
         ),
         {name: key[name] for name in ("machine", "device") if key[name]},
     )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +12,7 @@ import pandas as pd
 from ... import registry
 from ...records import FAILED, OK, UNAVAILABLE
 from .. import order, speedup
+from ..derived import current
 from ..inputs import Inputs
 from ..model import Badge, Cell, Column, Row, Section, Table, Tone, anchor, missing
 from ..units import TIMES
@@ -23,49 +23,52 @@ CAPTION = (
     "Speedup over `eager`: geometric mean over the workloads (all of them, whatever the filter says), from the slowest "
     f"to the fastest below it, and what the checks say. {speedup.MEANING}"
 )
-Badges = Mapping[tuple[str, str], Badge]
+Rows = Sequence[dict[Any, Any]]
+Badges = Mapping[tuple[str, str, str], Badge]
 
 
 def section(inputs: Inputs) -> Section:
     """One row a Function, device, dtype, phase and conditions; a Function without a time is one row of n/a."""
-    found = order.sort(speedup.current(inputs.results))
+    found = order.sort(inputs.derived.frame(current))
     variants = _variants(inputs.results)
     apart = speedup.apart(found)
+    times = order.groups(found, ["function"])
+    badges = {key: checks.badge(cell) for key, cell in checks.verdicts(inputs).items()}
     columns = (
         Column("Function"),
         *(Column(name, "ratio", tags={"variant": name}) for name in variants),
         *map(Column, ("Device", "dtype", "Phase", *(speedup.SHOWN_APART[name] for name in apart))),
     )
-    rows = tuple(
-        row
-        for name in sorted({*registry.names(), *inputs.results["function"]})
-        for row in _rows(inputs.of(name), name, found[found["function"] == name], variants, apart)
-    )
-    return Section("Functions and variants", "matrix", (Table(CAPTION, columns, rows),))
+    measured = inputs.results["function"].unique()
+    links = dict.fromkeys(registry.names(), "") | {name: f"{inputs.detail}#{anchor(name)}" for name in measured}
+    heads = [_head(name, link) for name, link in sorted(links.items())]
+    rows = (row for head in heads for row in _rows(head, times.get((head.value,), ()), badges, (variants, apart)))
+    return Section("Functions and variants", "matrix", (Table(CAPTION, columns, tuple(rows)),))
 
 
 def _variants(results: pd.DataFrame) -> list[str]:
     declared = {variant.name for name in registry.names() for variant in registry.variants(name)}
-    return sorted({*declared, *results["variant"]} - {""}, key=order.variant_rank)
+    return sorted({*declared, *results["variant"].unique()} - {""}, key=order.variant_rank)
 
 
-def _rows(inputs: Inputs, name: str, times: pd.DataFrame, variants: list[str], apart: list[str]) -> Iterator[Row]:
-    badges = {key: checks.badge(cell) for key, cell in checks.verdicts(inputs).items()}
-    formula = registry.summary(name) if name in registry.every_name() else ""
-    link = f"{inputs.detail}#{anchor(name)}" if len(inputs.results) else ""
-    head = Cell(name, link=link, note=formula)
-    for key, rows in times.groupby([*GROUP, *apart], sort=False, dropna=False):
+def _head(name: str, link: str) -> Cell:
+    """The Function with its formula, linked to its section where it has results."""
+    return Cell(name, link=link, note=registry.summary(name) if name in registry.every_name() else "")
+
+
+def _rows(head: Cell, times: Rows, badges: Badges, columns: tuple[list[str], list[str]]) -> Iterator[Row]:
+    name, (variants, apart) = str(head.value), columns
+    for key, rows in order.groups_of(times, [*GROUP, *apart]).items():
         told = tuple(Cell("" if value is pd.NA else str(value)) for value in key)
-        device = str(key[0])
-        by_variant = defaultdict(list)
-        for row in rows.to_dict("records"):
-            by_variant[row["variant"]].append(row)
-        cells = (_cell(name, variant, by_variant[variant], badges.get((variant, device))) for variant in variants)
-        tags = {"function": name, **order.tags(rows.iloc[0].to_dict(), "workload", "variant")}
-        yield Row((head, *cells, *told), tags)
-    if times.empty:
-        for device in sorted({device for _, device in badges} or {""}):
-            cells = (_absent(name, variant, badges.get((variant, device))) for variant in variants)
+        by_variant = order.groups_of(rows, ["variant"])
+        cells = (
+            _cell(name, variant, by_variant.get((variant,), []), badges.get((name, variant, str(key[0]))))
+            for variant in variants
+        )
+        yield Row((head, *cells, *told), {"function": name, **order.tags(rows[0], "workload", "variant")})
+    if not times:
+        for device in sorted({device for function, _, device in badges if function == name} or {""}):
+            cells = (_absent(name, variant, badges.get((name, variant, device))) for variant in variants)
             yield Row((head, *cells, Cell(device), *[Cell("")] * (2 + len(apart))), {"function": name})
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from collections.abc import Sequence
+from typing import Any
 
 from .. import order, speedup
 from ..inputs import Inputs
@@ -29,14 +30,14 @@ def section(inputs: Inputs) -> Section:
     if rows.empty:
         return Section("Memory and more", "memory")
     function = rows["function"].iloc[0]
-    metrics = {row["metric"]: row["unit"] for row in rows.to_dict("records")}
+    metrics = dict(zip(rows["metric"], rows["unit"], strict=True))
     names = [*(name for name in MEANINGS if name in metrics), *sorted(set(metrics) - set(MEANINGS))]
     columns = (
         *map(Column, ("Variant", "Workload", "Phase")),
         *(_column(name, metrics[name]) for name in names),
         *map(Column, ("dtype", "Device", "Machine")),
     )
-    made = tuple(_row(case, names) for _, case in order.sort(rows).groupby(CASE, sort=False, dropna=False))
+    made = tuple(_row(case, names) for case in order.groups(order.sort(rows), CASE).values())
     return Section("Memory and more", anchor(function, "memory"), (Table(f"{function}: memory", columns, made),))
 
 
@@ -45,9 +46,9 @@ def _column(metric: str, unit: str) -> Column:
     return Column(title, KINDS.get(unit, "number"), MEANINGS.get(metric, ""))
 
 
-def _row(rows: pd.DataFrame, metrics: list[str]) -> Row:
-    by_metric = {row["metric"]: row for row in rows.to_dict("records")}
-    case = rows.iloc[0].to_dict()
+def _row(rows: Sequence[dict[Any, Any]], metrics: list[str]) -> Row:
+    by_metric = {row["metric"]: row for row in rows}
+    case = rows[0]
     cells = (measured(by_metric[name]) if name in by_metric else missing("not of this phase") for name in metrics)
     told = [text(case[name]) for name in CASE]
     return Row((*told[:3], *cells, *told[3:]), order.tags(case, "phase"))

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pandas as pd
-
 from ...records import OK
-from .. import order
+from .. import order, speedup
 from ..inputs import Inputs
 from ..model import Cell, Column, Row, Section, Table, anchor, missing
 from .times import bound
@@ -28,22 +26,20 @@ def section(inputs: Inputs) -> Section:
     """One row a case that at least two places have measured, a time a place, and its ratio to the first place's."""
     rows = inputs.results
     rows = rows[(rows["metric"] == "time_s") & (rows["status"] == OK) & (rows["value"] > 0)]
-    newest = rows.sort_values("date", kind="stable", na_position="first").drop_duplicates([*CASE, *PLACE], keep="last")
-    places = sorted({tuple(map(str, found)) for found in newest[PLACE].itertuples(index=False)})
+    places = sorted({tuple(map(str, found)) for found in rows[PLACE].drop_duplicates().itertuples(index=False)})
     if len(places) < 2:
         return Section(TITLE, "places")
-    function = str(newest["function"].iloc[0])
+    function = str(rows["function"].iloc[0])
+    newest = order.sort(speedup.newest(rows, [*CASE, *PLACE]))
     made = tuple(
-        _row(found, places)
-        for _, case in order.sort(newest).groupby(CASE, sort=False, dropna=False)
-        if len(found := _by_place(case)) > 1
+        _row(found, places) for case in order.groups(newest, CASE).values() if len(found := _by_place(case)) > 1
     )
     table = Table(f"{function}: {CAPTION}", _columns(places), made)
     return Section(TITLE, anchor(function, "places"), (table,) if made else ())
 
 
-def _by_place(case: pd.DataFrame) -> dict[Place, Mapping[Any, Any]]:
-    return {tuple(str(row[name]) for name in PLACE): row for row in case.to_dict("records")}
+def _by_place(case: Sequence[Mapping[Any, Any]]) -> dict[Place, Mapping[Any, Any]]:
+    return {tuple(str(row[name]) for name in PLACE): row for row in case}
 
 
 def _columns(places: Sequence[Place]) -> tuple[Column, ...]:

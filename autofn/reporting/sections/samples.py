@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from collections.abc import Sequence
+from typing import Any
 
 from ...records import OK
 from .. import order, speedup
@@ -22,19 +23,19 @@ def section(inputs: Inputs) -> Section:
     if found.empty:
         return Section("Samples", "samples")
     apart = speedup.apart(found)
-    groups = found.groupby(["device", "workload", *apart], sort=False, dropna=False)
+    groups = order.groups(found, ["device", "workload", *apart]).values()
     text = Text(f"Of the {DTYPE} training step. `autofn results` has those of all phases and dtypes.")
     return Section(
         "Samples",
         anchor(str(found["function"].iloc[0]), "samples"),
-        (text, *(_plot(rows, apart) for _, rows in groups)),
+        (text, *(_plot(rows, apart) for rows in groups)),
         folded="Raw samples as dots",
     )
 
 
-def _plot(rows: pd.DataFrame, apart: list[str]) -> Plot:
-    first = rows.iloc[0]
-    series = tuple(_series(str(row.variant), row.samples) for row in rows.itertuples())  # type: ignore[arg-type]
+def _plot(rows: Sequence[dict[Any, Any]], apart: list[str]) -> Plot:
+    first = rows[0]
+    series = tuple(_series(row["variant"], row["samples"]) for row in rows)
     return Plot(
         " · ".join([first["workload"], first["device"], *(told(name, first[name]) for name in apart)]),
         "variant",
@@ -42,7 +43,7 @@ def _plot(rows: pd.DataFrame, apart: list[str]) -> Plot:
         "seconds",
         tuple(line.name for line in series),
         series,
-        tags=order.tags(first.to_dict(), "variant", "phase", "dtype"),
+        tags=order.tags(first, "variant", "phase", "dtype"),
     )
 
 

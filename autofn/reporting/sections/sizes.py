@@ -2,53 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
-import pandas as pd
-
-from ...breakeven import NONE, break_even, sizes_of
+from ...breakeven import NONE, sizes_of
 from ...records import OK
 from .. import order, speedup
+from ..derived import crossings, current
 from ..inputs import Inputs
-from ..model import Mark, Plot, Point, Section, Series, anchor
+from ..model import Mark, Plot, Point, Section, Series, anchor, several
 from .times import bound, told
 
 ONE_PLOT = ["device", "dtype", "phase"]
-DRAWN = ["workload", "elements", "value", "low", "high"]
 
 
 def section(inputs: Inputs) -> Section:
     """One plot a phase, dtype and device with at least two sizes, on two log axes."""
-    current = speedup.current(inputs.results)
-    found = current[(current["status"] == OK) & (current["value"] > 0)]
+    rows = inputs.derived.frame(current)
+    found = rows[(rows["status"] == OK) & (rows["value"] > 0)]
     found = found.assign(elements=sizes_of(found))
     found = order.sort(found[found["elements"] > 0])
     apart = speedup.apart(found)
-    crossings = break_even(current)
     one_plot = [*ONE_PLOT, *apart]
+    crossed = inputs.derived.frame(crossings)
+    crossed = crossed[(crossed["result"] != NONE) & crossed["clear"].astype(bool)]
+    marks = order.groups(crossed, one_plot)
     plots = tuple(
-        _plot(rows, apart, _marks(crossings, dict(zip(one_plot, key, strict=True))))
-        for key, rows in found.groupby(one_plot, sort=False, dropna=False)
-        if rows["elements"].nunique() > 1
+        _plot(rows, apart, tuple(_marks(marks.get(key, ()))))
+        for key, rows in order.groups(found, one_plot).items()
+        if several(row["elements"] for row in rows)
     )
     names = inputs.results["function"].unique()
     return Section("Time over size", anchor(*names, "sizes"), plots)
 
 
-def _marks(crossings: pd.DataFrame, wanted: Mapping[str, Any]) -> tuple[Mark, ...]:
-    """Where two variants surely change places, in this plot."""
-    rows = crossings[(crossings["result"] != NONE) & crossings["clear"].astype(bool)]
-    for name, value in wanted.items():
-        rows = rows[rows[name].isna() if pd.isna(value) else rows[name] == value]
-    pairs = zip(rows["elements"], rows["faster_above"], rows["faster_below"], strict=True)
-    return tuple(Mark(float(size), f"{above} beats {below}") for size, above, below in pairs)
+def _marks(crossed: Iterable[Mapping[Any, Any]]) -> Iterable[Mark]:
+    """Where two variants surely change places."""
+    return (Mark(row["elements"], f"{row['faster_above']} beats {row['faster_below']}") for row in crossed)
 
 
-def _plot(rows: pd.DataFrame, apart: list[str], marks: tuple[Mark, ...]) -> Plot:
-    first = rows.iloc[0]
+def _plot(rows: Sequence[dict[Any, Any]], apart: list[str], marks: tuple[Mark, ...]) -> Plot:
+    first = rows[0]
     words = [first["phase"], first["dtype"], first["device"], *(told(name, first[name]) for name in apart)]
-    series = (_series(str(name), found) for name, found in rows.groupby("variant", sort=False))
+    series = (_series(name, found) for (name,), found in order.groups_of(rows, ["variant"]).items())
     return Plot(
         " · ".join(words),
         "elements of the largest input",
@@ -57,18 +54,18 @@ def _plot(rows: pd.DataFrame, apart: list[str], marks: tuple[Mark, ...]) -> Plot
         (),
         tuple(sorted(series, key=lambda line: order.variant_rank(line.name))),
         lines=True,
-        tags=order.tags(first.to_dict(), "variant", "workload"),
+        tags=order.tags(first, "variant", "workload"),
         x_kind="number",
         marks=marks,
     )
 
 
-def _series(variant: str, rows: pd.DataFrame) -> Series:
+def _series(variant: str, rows: Sequence[Mapping[Any, Any]]) -> Series:
     points = tuple(
         Point(
             float(row["elements"]), row["value"], bound(row["low"]), bound(row["high"]), row["workload"],
             {"workload": row["workload"]},
         )
-        for row in rows[DRAWN].sort_values("elements").to_dict("records")
+        for row in sorted(rows, key=itemgetter("elements"))
     )  # fmt: skip
     return Series(variant, order.kind(variant), points, {"variant": variant})

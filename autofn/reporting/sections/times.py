@@ -2,41 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pandas as pd
 
 from ...records import OK
 from .. import order, speedup
+from ..derived import current
 from ..inputs import Inputs
 from ..model import Plot, Point, Section, Series, anchor
 
 ONE_PLOT = ["device", "dtype", "phase"]
-DRAWN = ["workload", "value", "low", "high"]
 
 
 def section(inputs: Inputs) -> Section:
     """Log-scaled times with their 95 % intervals. What has no time is in the table, with its reason."""
-    rows = inputs.results
-    rows = speedup.newest(rows[rows["metric"] == "time_s"])
+    rows = inputs.derived.frame(current)
     found = order.sort(rows[(rows["status"] == OK) & (rows["value"] > 0)])
     if found.empty:
         return Section("Time by workload", "times")
     apart = speedup.apart(found)
-    plots = tuple(_plot(rows, apart) for _, rows in found.groupby([*ONE_PLOT, *apart], sort=False, dropna=False))
+    plots = tuple(_plot(rows, apart) for rows in order.groups(found, [*ONE_PLOT, *apart]).values())
     return Section("Time by workload", anchor(found["function"].iloc[0], "times"), plots)
 
 
-def _plot(rows: pd.DataFrame, apart: list[str]) -> Plot:
-    first = rows.iloc[0]
+def _plot(rows: Sequence[dict[Any, Any]], apart: list[str]) -> Plot:
+    first = rows[0]
     words = [first["phase"], first["dtype"], first["device"], *(told(name, first[name]) for name in apart)]
-    series = (_series(str(name), found) for name, found in rows.groupby("variant", sort=False))
+    series = (_series(name, found) for (name,), found in order.groups_of(rows, ["variant"]).items())
     return Plot(
         " · ".join(words),
         "workload",
         "time",
         "seconds",
-        tuple(order.names("workload", rows["workload"])),
+        tuple(order.names("workload", (row["workload"] for row in rows))),
         tuple(sorted(series, key=lambda line: order.variant_rank(line.name))),
-        tags=order.tags(first.to_dict(), "variant", "workload"),
+        tags=order.tags(first, "variant", "workload"),
     )
 
 
@@ -47,10 +49,10 @@ def told(name: str, value: object) -> str:
     return str(value) if name == "machine" else f"{name} {value}"
 
 
-def _series(variant: str, rows: pd.DataFrame) -> Series:
+def _series(variant: str, rows: Sequence[Mapping[Any, Any]]) -> Series:
     points = tuple(
         Point(row["workload"], row["value"], bound(row["low"]), bound(row["high"]), tags={"workload": row["workload"]})
-        for row in rows[DRAWN].to_dict("records")
+        for row in rows
     )
     return Series(variant, order.kind(variant), points, {"variant": variant})
 

@@ -32,8 +32,7 @@ def section(inputs: Inputs) -> Section:
     found = _both(inputs.results)
     apart = speedup.apart(found)
     one_plot = ["device", "dtype", "workload", *apart]
-    groups = [rows.to_dict("records") for _, rows in found.groupby(one_plot, sort=False, dropna=False)]
-    compared = [rows for rows in groups if len(rows) > 1]
+    compared = [rows for rows in order.groups(found, one_plot).values() if len(rows) > 1]
     if not compared:
         return Section("Time against memory", "tradeoff")
     function = str(found["function"].iloc[0])
@@ -53,9 +52,10 @@ def dominates(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> bool:
 
 def _both(results: pd.DataFrame) -> pd.DataFrame:
     """The newest times of a step that ran, with the saved bytes of their case."""
-    ran = results[(results["status"] == OK) & (results["value"] >= 0)]
-    times = speedup.newest(ran[(ran["metric"] == "time_s") & (ran["phase"] == STEP) & (ran["value"] > 0)])
-    saved = speedup.newest(ran[ran["metric"] == "saved_bytes"])
+    ran, metric = (results["status"] == OK) & (results["value"] >= 0), results["metric"]
+    timed = ran & (metric == "time_s") & (results["phase"] == STEP) & (results["value"] > 0)
+    times = speedup.newest(results[timed])
+    saved = speedup.newest(results[ran & (metric == "saved_bytes")])
     case = ["function", "variant", "workload", "dtype", "device", "machine"]
     bytes_of = saved.drop_duplicates(case, keep="last")[[*case, "value"]].rename(columns={"value": "saved"})
     return order.sort(times.merge(bytes_of, on=case))

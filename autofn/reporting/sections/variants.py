@@ -12,6 +12,7 @@ import pandas as pd
 from ...rates import add_rates
 from ...records import OK
 from .. import order, speedup
+from ..derived import current
 from ..history import DIRTY
 from ..inputs import Inputs
 from ..model import Badge, Cell, Column, Row, Section, Table, Tone, anchor, missing, several
@@ -37,7 +38,7 @@ RATES = {
 
 def section(inputs: Inputs) -> Section:
     """One row a case and phase, the newest result of each; conditions have a column where they differ."""
-    found = add_rates(order.sort(speedup.current(inputs.results)), inputs.ceilings)
+    found = add_rates(order.sort(inputs.derived.frame(current)), inputs.ceilings)
     if found.empty:
         return Section("Variants", "variants")
     function = found["function"].iloc[0]
@@ -54,7 +55,7 @@ def section(inputs: Inputs) -> Section:
                 *(_rate(row, name) for name in rates),
                 *(_kept_cell(row, metric, kept) for metric in KEPT),
                 _error_cell(row, kept),
-                replace(verdicts.get((row["variant"], row["device"]), missing("not checked")), note=""),
+                replace(verdicts.get((function, row["variant"], row["device"]), missing("not checked")), note=""),
                 *(text(row[column]) for column in ("phase", "dtype", *apart)),
                 Cell(str(row["commit"])[:8] or "none", note=_origin(row)),
             ),

@@ -19,10 +19,10 @@ def section(inputs: Inputs) -> Section:
     found = verdicts(inputs)
     if not found:
         return Section("Verdicts", "verdicts")
-    marks = {name: checks.verdicts(inputs.of(name)) for name in {each.function for each in found}}
+    marks = checks.verdicts(inputs)
     apart = [name for name in speedup.SHOWN_APART if len({getattr(each, name) for each in found}) > 1]
     rows = tuple(
-        _row(each, marks[each.function].get((each.best, each.device), missing("not checked")), inputs, apart)
+        _row(each, marks.get((each.function, each.best, each.device), missing("not checked")), inputs, apart)
         for each in found
     )
     return Section("Verdicts", "verdicts", (Table(CAPTION + speedup.MEANING, _columns(inputs, apart), rows),))
