@@ -12,6 +12,7 @@ import sample_results as sample
 
 import autofn
 from autofn.reporting import split
+from autofn.reporting.page import LIBRARY
 
 pytestmark = pytest.mark.slow
 
@@ -172,4 +173,33 @@ def test_a_page_that_is_too_large_is_split_and_its_old_links_lead_on(
     tab.goto(made["comparison"].as_uri())
     tab.locator("#functions a", has_text="exp").click()
     tab.wait_for_url("**/comparison-exp.html*")
+    tab.context.close()
+
+
+def test_the_parts_of_a_split_page_draw_with_the_script_beside_them_and_ask_for_nothing_else(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample.write_everything(tmp_path, ["exp", "own_function"])
+    monkeypatch.setattr(split, "MOST", 1000)
+    made = {path.stem: path for path in autofn.report(tmp_path, tmp_path / "html")}
+    part, library = made["comparison-exp"], tmp_path / "html" / LIBRARY
+    assert part.stat().st_size < library.stat().st_size
+    tab = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    asked, said = [], []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.on("console", lambda message: said.append(message.text))
+    tab.on("pageerror", lambda error: said.append(str(error)))
+    tab.goto(part.as_uri())
+    figure = tab.locator("#exp-times figure:visible").first
+    figure.scroll_into_view_if_needed()
+    figure.locator("svg.main-svg").first.wait_for()
+    assert [url for url in asked if not url.startswith("data:")] == [part.as_uri(), library.as_uri()]
+    assert said == []
+    library.unlink()
+    tab.reload()
+    figure.scroll_into_view_if_needed()
+    figure.get_by_text("is not beside this page").wait_for()
+    tab.get_by_role("button", name="Show all").click()
+    figure.locator("summary").click()
+    figure.locator("tbody tr").first.wait_for()
     tab.context.close()

@@ -12,7 +12,7 @@ from ..records import write_atomically
 from . import front
 from .inputs import Inputs, load
 from .model import Page
-from .page import Link, render
+from .page import LIBRARY, Link, library, render
 from .split import by_function
 
 __all__ = ["Inputs", "NoResultsError", "Page", "report"]
@@ -38,27 +38,35 @@ def report(
 
     definitions: a folder of Python files, each with a docstring (the page's title and introduction) and a function
     `page(inputs: Inputs) -> Page`; by default `<root>/reports`, or the package's own where that holds none. One called
-    index.py replaces the front page. A page that would be too large to open is split by Function. The paths come back,
-    the front page first; each file is complete when it appears under its name.
+    index.py replaces the front page. A page that would be too large to open is split by Function; its parts share the
+    script that draws, a file beside them. The paths of the pages come back, the front page first; each file is complete
+    when it appears under its name.
 
     base, head: revisions between which changes are told; without them, from the first commit measured to the last.
 
     Raises NoResultsError where nothing was measured below `root`, LookupError for a definition that lacks its docstring
     or its `page`, and for a revision without results.
     """
-    inputs = replace(read(root, base=base, head=head), out=str(out))
-    modules = {FRONT: front} | {path.stem: _load(path) for path in _files(Path(root), definitions)}
+    return write(read(root, base=base, head=head), Path(out), definitions_of(Path(root), definitions))
+
+
+def write(inputs: Inputs, out: Path, definitions: Sequence[Path]) -> list[Path]:
+    """The pages of what was read, see `report`."""
+    inputs = replace(inputs, out=str(out))
+    modules = {FRONT: front} | {path.stem: _load(path) for path in definitions}
     links = [_link(stem, module) for stem, module in modules.items()]
     details = [f"{stem}.html" for stem in ("comparison", *modules) if stem in modules and stem != FRONT]
     inputs_of = {FRONT: replace(inputs, detail=details[0] if details else "")}
-    made = {
-        file: render(page, _own(link, file, page), links)
-        for link, (stem, module) in zip(links, modules.items(), strict=True)
-        for file, page in by_function(module.page(inputs_of.get(stem, inputs)), link.file).items()
-    }
-    for file, text in made.items():
-        write_atomically(Path(out) / file, text)
-    return [Path(out) / file for file in made]
+    made: dict[str, str] = {}
+    beside: dict[str, str] = {}
+    for link, (stem, module) in zip(links, modules.items(), strict=True):
+        for file, page in by_function(module.page(inputs_of.get(stem, inputs)), link.file).items():
+            made[file] = render(page, _own(link, file, page), links)
+            if page.library:
+                beside[LIBRARY] = library()
+    for file, text in (beside | made).items():
+        write_atomically(out / file, text)
+    return [out / file for file in made]
 
 
 def _own(link: Link, file: str, page: Page) -> Link:
@@ -76,7 +84,7 @@ def read(root: str | Path = ".", *, base: str = "", head: str = "") -> Inputs:
     return inputs
 
 
-def _files(root: Path, folder: str | Path | None) -> Sequence[Path]:
+def definitions_of(root: Path, folder: str | Path | None) -> Sequence[Path]:
     """The definitions, in alphabetical order. Raises LookupError where a given folder holds none."""
     for candidate in [root / "reports", DEFINITIONS] if folder is None else [Path(folder)]:
         files = [path for path in sorted(candidate.glob("*.py")) if not path.stem.startswith("_")]

@@ -172,11 +172,13 @@ class Page:
     """Sections in order. preset: what the filter shows at first; a name that the page lacks is ignored.
 
     moved: {anchor: file} of the sections that stand in files of their own, to which links to this page are led on.
+    library: the file beside the page with the script that draws plots; "" where the page holds it.
     """
 
     sections: tuple[Section, ...]
     preset: Tags = field(default_factory=dict)
     moved: Mapping[str, str] = field(default_factory=dict)
+    library: str = ""
 
 
 def anchor(*words: str) -> str:

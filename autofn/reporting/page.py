@@ -1,4 +1,4 @@
-"""A page as one HTML file that needs nothing else: style, script, plotly and data are all inside."""
+"""A page as one HTML file: style, script and data are inside, and plotly too but where pages share it as a file."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from .model import FILTERS, Block, Cell, Column, Mark, Page, Plot, Point, Sectio
 from .units import interval, quantity
 
 ASSETS = Path(__file__).parent / "assets"
+LIBRARY = "plotly-basic.min.js"
 SCRIPTS = ("common", "filter", "tables", "plots", "theme", "start")
 
 
@@ -53,7 +54,8 @@ def render(page: Page, own: Link, links: Sequence[Link]) -> str:
         numbers={id(plot): number for number, plot in enumerate(plots)},
         css=Markup(_asset("page.css")),
         script=Markup(_script()),
-        plotly=Markup(_plotly() if plots else ""),
+        plotly=Markup(library() if plots and not page.library else ""),
+        library=page.library if plots else "",
         data=Markup(as_json(_data(page, plots))),
     )
 
@@ -160,6 +162,6 @@ def _script() -> str:
 
 
 @cache
-def _plotly() -> str:
+def library() -> str:
     """The bundle of plotly.js for lines, markers and bars: a quarter of the whole (npm plotly.js-basic-dist-min)."""
-    return _asset("plotly-basic.min.js")
+    return _asset(LIBRARY)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .model import Cell, Column, Page, Plot, Row, Section, Table
-from .page import blocks_of
+from .page import LIBRARY, blocks_of
 
 MOST = 27_000
 """Cells, of about 65 bytes each: with the script and the plots a page of less than 3 MB."""
 
 
 def by_function(page: Page, file: str) -> dict[str, Page]:
-    """{file: page}: the page alone where it is small enough, else one without its Functions, and theirs."""
+    """{file: page}: the page alone where it is small enough, else one without its Functions, and theirs.
+
+    Those draw with one script beside them: in each of them it would be most of the file.
+    """
     own = [section for section in page.sections if "function" in section.tags]
     if len(own) < 2 or sum(map(weight, page.sections)) <= MOST:
         return {file: page}
@@ -24,8 +27,10 @@ def by_function(page: Page, file: str) -> dict[str, Page]:
     )
     place = page.sections.index(own[0])
     rest = [section for section in page.sections if section not in own]
-    overview = replace(page, sections=(*rest[:place], listed, *rest[place:]), moved=files)
-    return {file: overview} | {files[section.anchor]: replace(page, sections=(section,)) for section in own}
+    overview = replace(page, sections=(*rest[:place], listed, *rest[place:]), moved=files, library=LIBRARY)
+    return {file: overview} | {
+        files[section.anchor]: replace(page, sections=(section,), library=LIBRARY) for section in own
+    }
 
 
 def weight(section: Section) -> int:

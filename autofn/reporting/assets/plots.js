@@ -152,6 +152,10 @@ function place(series, plot) {
 
 function draw(figure) {
   const plot = data.plots[figure.dataset.plot];
+  if (typeof Plotly === "undefined") {
+    figure.querySelector(".canvas").textContent = "The file with the script that draws is not beside this page: keep the pages of a report in one folder. The values are below.";
+    return;
+  }
   const shown = plot.series.filter(kept);
   const traces = shown.map((series) => trace(series, plot, place(series, plot)));
   const ends = shown.flatMap((series) => series.points.filter(kept)).flatMap((point) => [point.low, point.y, point.high]);
