@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import posixpath
 import re
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from autofn.comparing.markdown import escape
+from autofn.reporting import NoResultsError, published
+
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "reports" / "published"
+# Where pages are made of published results.
+BUILT = ROOT / "build" / "published"
 # Where a file of the repository stands in the site.
 OF_REPOSITORY = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
 FETCHED_WORKER, WORKER = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
@@ -23,6 +30,7 @@ DRAWN = re.compile(r"^```mermaid\n.*?^```$", re.MULTILINE | re.DOTALL)
 TITLE = (
     "# Published reports\n\nEach folder holds what was published of one machine at one commit, raw results included.\n"
 )
+HEAD = "\n| Report | Machine | Commit | Command | Published |\n|---|---|---|---|---|\n"
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -32,7 +40,13 @@ def on_files(files: Files, config: Any) -> Files:
     for path in _published():
         place = f"published/{path.relative_to(PUBLISHED).as_posix()}"
         files.append(File.generated(config, place, abs_src_path=str(path)))
-    files.append(File.generated(config, "published/index.md", content=TITLE + _listed()))
+    shutil.rmtree(BUILT, ignore_errors=True)
+    rows = [_report(folder) for folder in published.found(PUBLISHED)]
+    reports = HEAD + "\n".join(rows) + "\n" if rows else ""
+    for path in sorted(path for path in BUILT.rglob("*") if path.is_file()):
+        place = f"published/{path.relative_to(BUILT).as_posix()}"
+        files.append(File.generated(config, place, abs_src_path=str(path)))
+    files.append(File.generated(config, "published/index.md", content=TITLE + reports + _listed()))
     return files
 
 
@@ -66,6 +80,20 @@ def _with_pictures(markdown: str, page: Page) -> str:
 
 def _published() -> list[Path]:
     return sorted(path for path in PUBLISHED.rglob("*") if path.is_file())
+
+
+def _report(folder: Path) -> str:
+    """Makes its pages; its row of the list. One that cannot be read is named, here and there, and the others go on."""
+    name = folder.relative_to(PUBLISHED).as_posix()
+    try:
+        told = published.told_of(folder)
+        first, *_ = published.pages(folder, BUILT / name, ROOT / "reports")
+    except (published.UntoldError, NoResultsError) as error:
+        fault = str(error).splitlines()[0]
+        print(f"make site: {name}: skipped: {fault}", file=sys.stderr)
+        return f"| {escape(name)} | skipped: {escape(fault)} ||||"
+    about = " | ".join(map(escape, (told.machine, told.commit[:8], told.command, told.date[:10])))
+    return f"| [{escape(name)}]({name}/{first.name}) | {about} |"
 
 
 def _listed() -> str:

@@ -16,25 +16,32 @@ def report_command(
     base: Annotated[str, typer.Option("--base", metavar="REV", help="Tell changes since this commit.")] = "",
     head: Annotated[str, typer.Option("--head", metavar="REV", help="Until this one; by default the last.")] = "",
     form: Annotated[str, typer.Option("--format", help="html, or to the terminal markdown or json.")] = "html",
+    publish: Annotated[
+        str,
+        typer.Option("--publish", metavar="COMMAND", help="Instead keep the raw results, which COMMAND made."),
+    ] = "",
     spec: Specs = None,
 ) -> None:
     """Build HTML pages from all results; each is one file that opens without a network.
 
     With `--format markdown` or `--format json` verdicts and changes are printed instead: a comment for a pull request,
-    or the schema of docs/reports.md.
+    or the schema of docs/reports.md. With `--publish "make report"` the raw results of the last commit that was
+    measured, or of `--head`, are kept in reports/published instead, where `make site` makes pages of them.
     """
-    from ..reporting import NoResultsError, read, report
+    from ..reporting import NoResultsError, published, read, report
     from ..reporting.text import FORMATS
 
     if form not in ("html", *FORMATS):
         raise ValueError(f"--format: must be one of html, {', '.join(FORMATS)}, got {form!r}")
+    if publish and (base or form != "html"):
+        raise ValueError("--publish: keeps all results of one commit; goes without --base and --format")
     try:
         if form != "html":
             typer.echo(FORMATS[form](read(root, base=base, head=head)), nl=False)
             return
-        pages = report(root, out, base=base, head=head)
+        made = published.publish(root, publish, head=head) if publish else report(root, out, base=base, head=head)
     except NoResultsError as error:
         typer.echo(error, err=True)
         raise typer.Exit(3) from error
-    for page in pages:
-        typer.echo(page)
+    for path in made:
+        typer.echo(path)

@@ -80,14 +80,14 @@ def load(root: Path, base: str = "", head: str = "") -> Inputs:
     of_machines = is_ceiling(found["function"])
     cases = found[~of_machines]
     commits = measured(cases, root)
-    base, head = (_measured_hash(root, revision, commits) for revision in (base, head))
+    base, head = (measured_hash(root, revision, commits) for revision in (base, head))
     changes = tuple(steps(cases, _order(commits, base, head)))
     return Inputs(
         cases, commits, _machines(root), traces, profile, skipped, changes, base, head, ceilings=found[of_machines]
     )
 
 
-def _measured_hash(root: Path, revision: str, commits: Sequence[Commit]) -> str:
+def measured_hash(root: Path, revision: str, commits: Sequence[Commit]) -> str:
     """The full hash of a revision that has results; "" for none. A hash may be one that git does not know here."""
     if not revision:
         return ""
