@@ -60,7 +60,7 @@ def _forward_backward(subject: Subject) -> None:
 
 Call = Callable[[Subject], None]
 PHASES: tuple[tuple[str, Call], ...] = (
-    ("a forward without its backward", _forward),
+    ("forward without its backward", _forward),
     ("forward and backward", _forward_backward),
 )
 

@@ -97,7 +97,7 @@ def test_a_stash_emptied_by_the_backward_alone_leaks_where_it_never_runs():
         stash[ctx.key] = y.clone()
 
     (found,) = findings("leak", exp(keep, lambda ctx: stash.pop(ctx.key)), one)
-    assert "each a forward without its backward" in found.message
+    assert "each forward without its backward" in found.message
 
 
 def test_a_list_that_grows_with_each_backward_is_a_leak():
