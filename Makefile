@@ -10,7 +10,7 @@ export TORCHINDUCTOR_CACHE_DIR ?= $(CURDIR)/build/inductor
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 KERNELS := $(wildcard setup.py autofn/csrc/* autofn/functions/*/kernel*)
-PATHS := autofn benchmarks docs/draw.py docs/site.py reports tests trials setup.py
+PATHS := autofn benchmarks docs/draw.py docs/made.py docs/site.py reports tests trials setup.py
 
 .PHONY: install report check asv trace site test lint format browser slurm clean
 

@@ -24,7 +24,12 @@ Cost = Callable[[str, Workload, int], int]
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far a result in one dtype may lie from the float64 reference: abs(got - want) <= atol + rtol * abs(want)."""
+    """How far a result in one dtype may lie from the float64 reference: abs(got - want) <= atol + rtol * abs(want).
+
+    rtol: of the size of the true value.
+    atol: beside it; what is allowed where the true value is 0.
+    reason: where the two numbers come from, such as how many roundings, or the worst error of how many seeds.
+    """
 
     rtol: float
     atol: float
@@ -41,6 +46,7 @@ class Tolerance:
 class Spec:
     """A Function: its formula, its inputs, and what every variant of it promises.
 
+    name: lower case, digits and underscores: results are keyed by it. Of a folder of the package it is the folder's.
     reference: the formula in stock PyTorch operations; autograd derives its backward. In float64 it is the truth.
     make_inputs: `(**workload, dtype, device, seed=0) -> tuple` of arguments; floating tensors are leaves that
         require grad.
@@ -48,8 +54,11 @@ class Spec:
     tolerances: one a dtype; these are the dtypes that the Function supports.
     version: raise it when the inputs change: older results no longer compare.
     once_differentiable: the variants whose second derivative is refused with an error; all others must get it right.
+    random: two calls differ by design; both are then given the same seed where they are compared.
     surrogate: what the gradient equals where it is intentionally not the derivative (straight-through estimators).
-    views, mutates, integers: positions of arguments that an output views, that the forward writes, that hold integers.
+    views: positions of the arguments of which an output is a view.
+    mutates: positions of the arguments that the forward writes to.
+    integers: positions of the arguments that hold integers, such as class indices.
     variants: those that are not files of a folder, by name (python, fused, cpp, triton, native, or one of these with a
         suffix, such as python_masked): a callable, a torch.autograd.Function, or the name of one such as
         "my_ops.kernels:swish", which is imported when it is needed.
@@ -59,7 +68,7 @@ class Spec:
         "special-values (native)".
     moved_bytes: the bytes that a phase must at least move: each input read once, each output written once. In a
         backward these are grad_outputs and the inputs that gradients depend on, and the gradients.
-    operations: the floating point operations that a phase must at least do. `of_phase` helps with both.
+    operations: the floating point operations that a phase must at least do; `of_phase` helps with both.
     promises: what must hold of the variants written by hand (python, fused, cpp, triton), in words, such as
         "saved_new_bytes <= 4 * rows" or "speedup >= 1.2 for cpp at large"; see `promises`. Check and bench judge them.
 

@@ -26,6 +26,8 @@ BUILT = ROOT / "build" / "published"
 OF_REPOSITORY = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
 FETCHED_WORKER, WORKER = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)\s#]+)(#[^)]*)?\)")
+# What stands behind a block's language is for the tests, such as ```python wrong; the site knows no such block.
+FENCE = re.compile(r"^```(\w+) \w+$", re.MULTILINE)
 DRAWN = re.compile(r"^```mermaid\n.*?^```$", re.MULTILINE | re.DOTALL)
 TITLE = (
     "# Published reports\n\nEach folder holds what was published of one machine at one commit, raw results included.\n"
@@ -47,6 +49,7 @@ def on_files(files: Files, config: Any) -> Files:
         place = f"published/{path.relative_to(BUILT).as_posix()}"
         files.append(File.generated(config, place, abs_src_path=str(path)))
     files.append(File.generated(config, "published/index.md", content=TITLE + reports + _listed()))
+    config.nav = _navigation(config.nav, [file.src_uri for file in files.documentation_pages()])
     return files
 
 
@@ -63,7 +66,7 @@ def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> st
         relative = posixpath.relpath(wanted, posixpath.dirname(page.file.src_uri) or ".")
         return f"{image}[{text}]({relative}{place or ''})"
 
-    return LINK.sub(led, _with_pictures(markdown, page))
+    return FENCE.sub(r"```\1", LINK.sub(led, _with_pictures(markdown, page)))
 
 
 def on_post_page(output: str, page: Page, config: Any) -> str:
@@ -76,6 +79,21 @@ def _with_pictures(markdown: str, page: Page) -> str:
     """Mermaid needs a library of its own to be drawn: the picture beside the page stands for it, see draw.py."""
     picture = Path(page.file.src_uri).with_suffix(".svg").name
     return DRAWN.sub(f"![The graphs, drawn]({picture})", markdown)
+
+
+def _navigation(entries: list[Any], pages: list[str]) -> list[Any]:
+    """The navigation of mkdocs.yml with the pages of a folder, its index first, where it names the folder."""
+    found: list[Any] = []
+    for entry in entries:
+        if isinstance(entry, dict):
+            ((title, inside),) = entry.items()
+            found.append({title: _navigation(inside if isinstance(inside, list) else [inside], pages)})
+        elif entry.endswith("/"):
+            below = [page for page in pages if page.startswith(entry)]
+            found += sorted(below, key=lambda page: (page.removeprefix(entry) != "index.md", page))
+        else:
+            found.append(entry)
+    return found
 
 
 def _published() -> list[Path]:

@@ -207,3 +207,19 @@ def python(*words, cwd, package=None, timeout=120, **changes):
         [sys.executable, *map(str, words)],
         cwd=cwd, env=environment(package or cwd, **changes), capture_output=True, text=True, timeout=timeout,
     )  # fmt: skip
+
+
+def shell(programs, package, **changes):
+    """The environment of a shell in which a page's `autofn`, `pytest` and `python` are those under test.
+
+    programs: a folder for what these names run. The terminal is as wide as a page.
+    """
+    programs.mkdir()
+    for name, words in {"autofn": "-m autofn", "pytest": "-m pytest -p no:cacheprovider", "python": ""}.items():
+        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
+        (programs / name).chmod(0o755)
+    nobody = {f"GIT_{role}_{what}": "nobody" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    # A page writes a file anew within a second, which cached byte code would not notice.
+    own = {**nobody, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "COLUMNS": "160"}
+    found = environment(package, **own, **changes)
+    return {**found, "PATH": f"{programs}:{found['PATH']}"}

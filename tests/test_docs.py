@@ -76,8 +76,10 @@ def from_autofn(code):
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_code_of_a_document_is_python_and_takes_from_the_package_what_there_is(document):
-    blocks = [block for block in documents.blocks(document.read_text()) if block.kind.split()[0] == "python"]
-    for name in {name for block in blocks for name in from_autofn(block.text)}:
+    text = document.read_text()
+    blocks = [block for block in documents.blocks(text) if block.kind.split()[0] == "python"]
+    own = {f"autofn.{name}" for name in re.findall(r"autofn new (\w+)", text)}
+    for name in {name for block in blocks for name in from_autofn(block.text)} - own:
         assert pkgutil.resolve_name(name) is not None
 
 

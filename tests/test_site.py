@@ -27,7 +27,8 @@ def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path: Path) 
     )  # fmt: skip
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
     for page in (ROOT / "docs").rglob("*.md"):
-        assert (tmp_path / page.relative_to(ROOT / "docs")).with_suffix(".html").is_file()
+        built = (tmp_path / page.relative_to(ROOT / "docs")).with_suffix(".html")
+        assert "```" not in built.read_text(), f"a block of {page.name} was not taken for one"
     published = (tmp_path / "published" / "index.html").read_text()
     for path in (ROOT / "reports" / "published").rglob("*.json"):
         name = path.relative_to(ROOT / "reports" / "published").as_posix()
