@@ -49,7 +49,7 @@ def on_files(files: Files, config: Any) -> Files:
         place = f"published/{path.relative_to(BUILT).as_posix()}"
         files.append(File.generated(config, place, abs_src_path=str(path)))
     files.append(File.generated(config, "published/index.md", content=TITLE + reports + _listed()))
-    config.nav = _navigation(config.nav, [file.src_uri for file in files.documentation_pages()])
+    config.nav = _navigation(config.nav or [], [file.src_uri for file in files.documentation_pages()])
     return files
 
 

@@ -53,6 +53,17 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return hooks
 
 
+def test_a_folder_in_the_navigation_stands_for_its_pages_the_index_first(site: Any) -> None:
+    pages = ["index.md", "rules/b.md", "rules/a.md", "rules/index.md", "other/c.md"]
+    entries = ["index.md", {"Rules": "rules/"}, {"More": ["other/", "rules/a.md"]}]
+
+    assert site._navigation(entries, pages) == [
+        "index.md",
+        {"Rules": ["rules/index.md", "rules/a.md", "rules/b.md"]},
+        {"More": ["other/c.md", "rules/a.md"]},
+    ]
+
+
 def of_site(hooks: Any) -> tuple[dict[str, Any], str]:
     """The files that the hooks add below published/, and the list of them."""
     from mkdocs.config.defaults import MkDocsConfig
