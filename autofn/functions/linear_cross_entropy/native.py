@@ -10,6 +10,9 @@ from autofn.refusal import refuse_double_backward
 
 from . import chunked
 
+if not hasattr(F, "linear_cross_entropy"):
+    raise NotImplementedError(f"linear_cross_entropy (native): torch {torch.__version__} has no function for it")
+
 
 class Once(torch.autograd.Function):
     """The tensor, differentiable once: to a second derivative PyTorch's gradients are constants, without a word."""
