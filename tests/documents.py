@@ -32,8 +32,9 @@ PLAY_S = 600
 # What differs from one measurement to the next: remarks on the machine, rows of what became faster or slower, commits,
 # dates, figures with a decimal point or a unit that no byte has, and verdicts, counted or not; and how many rules are.
 REMARKS = re.compile(
-    r"^(?:unsteady .*|[│|].*[│|] (?:faster|slower) +[│|].*|.*\] +(?:faster|slower) +\d.*|What is called faster .*"
-    r"|.* seemed .* did not hold)\n",
+    r"^(?:unsteady .*|What is called faster .*|.* seemed .* did not hold|[│|].*[│|] (?:faster|slower) +[│|].*"
+    # A row without frames, and the rest of a name that was too long for its column.
+    r"|.*\] +(?:faster|slower) +\d.*(?:\n {9,}\S+ *$)?)\n",
     re.MULTILINE,
 )
 COMMITS = re.compile(r"\b(?:[0-9a-f]{8}(?:[0-9a-f]{4})?|\d{4}-\d\d-\d\d)\b")

@@ -153,6 +153,7 @@ FIRST = {"python": "61.2 µs ±2.1%  1.43x faster", "cpp": "9 µs", "bytes": "0 
         {"cpp": "12.1 µs"},
         {"rest": "unsteady machine: other processes kept up to 1.3 cores busy\n1 faster, 3 same\n"},
         {"rest": "3 same, 1 cannot tell\n", "cpp": "12 ns"},
+        {"rest": "backward  engine: of  [[5]]  faster  1 -> 1  2 ns -> 1 ns\n          Node\n1 same\n"},
         {"rest": "│ swish small │ forward │ slower │ 1.00 ms │ 2.00 ms │ +100.0% │\n4 cannot tell\n"},
     ],
 )
