@@ -42,8 +42,12 @@ def __getattr__(name: str) -> Any:
         return getattr(_module(_HOME[name]), name)
     # `from . import name` asks here before it looks for a module, and what follows imports modules itself.
     is_module = importlib.util.find_spec(f"{__name__}.{name}") is not None
-    if not name.startswith("_") and not is_module and name in _module("registry").every_name():
-        return _module("calls").function(name)
+    try:
+        if not name.startswith("_") and not is_module and name in _module("registry").every_name():
+            return _module("calls").function(name)
+    except ValueError as error:
+        # Spec files that cannot be read: whoever asks all modules for a name, as pickle does, takes this error alone.
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}: {error}") from error
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

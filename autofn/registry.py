@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,7 +132,7 @@ def variant(function: str, name: str) -> Variant:
 def load(function: str, name: str, device: str = "cpu") -> Callable[..., Any]:
     """The variant as a callable. Raises NotImplementedError with the reason where it cannot run here."""
     found = variant(function, name)
-    reason = _missing_tool(found, device)
+    reason = _missing_package(found) or _missing_tool(found, device)
     if reason:
         raise NotImplementedError(f"{function} ({name}): {reason}")
     if found.kind == "eager":
@@ -184,3 +185,28 @@ def _missing_tool(found: Variant, device: str) -> str | None:
         if not shutil.which(compiler):
             return f"torch.compile needs a C++ compiler for the CPU and found no {compiler!r}; set CXX or install g++"
     return None
+
+
+def _missing_package(found: Variant) -> str | None:
+    """What the Spec's `variants` require and is lacking, and how to get it; PyTorch's own require nothing."""
+    declared = spec(found.function)
+    if found.name not in declared.variants or found.kind == "native":
+        return None
+    for package in declared.requires:
+        name, _, wanted = package.partition("==")
+        there = _version(name)
+        if there is None:
+            return f"needs {package}, which is not installed: pip install {package}"
+        if wanted and there != wanted:
+            return (
+                f"needs {package}, and {there} is installed: pip install {package}, or say {name}=={there} in the "
+                "Spec's `requires`"
+            )
+    return None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

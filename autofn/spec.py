@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +14,7 @@ import torch
 from .promises import Promise, parse, validate
 from .terms import PHASES, check_name, kind_of
 
+PACKAGE = re.compile(r"[A-Za-z0-9][\w.-]*(==\w[\w.!+-]*)?")
 REQUIRED_WORKLOADS = ("tiny", "small", "large")
 
 Workload = Mapping[str, Any]
@@ -63,6 +65,8 @@ class Spec:
         suffix, such as python_masked): a callable, a torch.autograd.Function, or the name of one such as
         "my_ops.kernels:swish", which is imported when it is needed.
     only_on: the one device type on which a variant exists, such as {"triton": "cuda"}.
+    requires: installed packages that the `variants` of other people's come from, such as ("entmax==1.3",): where one is
+        missing, or is of another version, these variants are n/a and the reason says what to install.
     without: variants that do not exist for this Function, each with the reason, such as {"compile": "a scan ..."}.
     suppress: rules of `autofn check` whose findings do not count, each with the reason; those of one variant only by
         "special-values (native)".
@@ -89,6 +93,7 @@ class Spec:
     integers: tuple[int, ...] = ()
     variants: Mapping[str, Any] = field(default_factory=dict)
     only_on: Mapping[str, str] = field(default_factory=dict)
+    requires: tuple[str, ...] = ()
     without: Mapping[str, str] = field(default_factory=dict)
     suppress: Mapping[str, str] = field(default_factory=dict)
     moved_bytes: Cost | None = None
@@ -115,6 +120,7 @@ class Spec:
                     f"{self.name}: a variant is called native, python, fused, cpp or triton, or one of these with a "
                     f"suffix such as python_masked, got {variant!r}"
                 )
+        self._check_requires()
         for rule, reason in self.suppress.items():
             if not reason.strip():
                 raise ValueError(f"{self.name}: suppress must give the reason why {rule} does not count")
@@ -124,6 +130,13 @@ class Spec:
             validate(self.promises, self.workloads, self.dtypes)
         except ValueError as error:
             raise ValueError(f"{self.name}: {error}") from error
+
+    def _check_requires(self) -> None:
+        if isinstance(self.requires, str):
+            raise ValueError(f"{self.name}: requires must be a tuple of packages, got the text {self.requires!r}")
+        for package in self.requires:
+            if not PACKAGE.fullmatch(package):
+                raise ValueError(f"{self.name}: requires must hold NAME or NAME==VERSION, got {package!r}")
 
     def _check_cost(self, name: str, cost: Cost | None) -> None:
         if cost is None:

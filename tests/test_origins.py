@@ -9,6 +9,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+import pandas
 import pytest
 import torch
 from support import PACKAGE, python, write_function
@@ -45,12 +46,12 @@ def make_inputs(n, *, dtype, device, seed=0):
 
 SIZES = {"tiny": {"n": 5}, "small": {"n": 50}, "large": {"n": 500}}
 TOLERANCES = {torch.float32: Tolerance(1e-6, 0, "one product")}
-SPEC = Spec("NAME", triple, make_inputs, SIZES, TOLERANCES, "1", variants=VARIANTS)
+SPEC = Spec("NAME", triple, make_inputs, SIZES, TOLERANCES, "1", variants=VARIANTS, requires=REQUIRES)
 '''
 
 
-def declared(name="triple", variants='{"python": Triple}'):
-    return OWN.replace("NAME", name).replace("VARIANTS", variants)
+def declared(name="triple", variants='{"python": Triple}', requires="()"):
+    return OWN.replace("NAME", name).replace("VARIANTS", variants).replace("REQUIRES", requires)
 
 
 @pytest.fixture
@@ -145,6 +146,38 @@ def test_a_variant_may_be_a_word_that_is_imported_when_it_is_needed(project):
     assert registry.load("triple", "cpp")(torch.ones(1)).item() == 3
     assert registry.unavailable("triple", "triton") == "needs 'nothing_of_this_name', which is not installed"
     assert "a variant must be a callable" in registry.unavailable("triple", "python_odd")
+
+
+def test_a_variant_whose_package_is_missing_or_another_version_says_what_to_install(project):
+    variants = '{"python": "pandas:concat", "native": "pandas:concat"}'
+    for name, requires in (
+        ("one", '("pandas", "no-such-package==1.3")'),
+        ("two", '("pandas==0.1",)'),
+        ("three", f'("pandas=={pandas.__version__}",)'),
+    ):
+        (project / f"{name}.py").write_text(declared(name, variants=variants, requires=requires))
+    ask("one.py", "two.py", "three.py")
+    assert registry.unavailable("one", "python") == (
+        "needs no-such-package==1.3, which is not installed: pip install no-such-package==1.3"
+    )
+    assert registry.unavailable("two", "python") == (
+        f"needs pandas==0.1, and {pandas.__version__} is installed: pip install pandas==0.1, or say "
+        f"pandas=={pandas.__version__} in the Spec's `requires`"
+    )
+    assert registry.unavailable("three", "python") is None
+    for variant in ("eager", "native"):
+        assert registry.unavailable("one", variant) is None, "PyTorch's own operator needs no other package"
+
+
+def test_a_package_whose_spec_files_cannot_be_read_has_no_attribute_instead_of_another_error(project):
+    """Pickle, by which Inductor makes its keys, asks every module for a name, and stands AttributeError alone."""
+    import autofn
+
+    (project / "mine.py").write_text("import nothing_of_this_name\nSpec()\n")
+    ask("mine.py")
+    assert not hasattr(autofn, "quadrat")
+    with pytest.raises(AttributeError, match=r"has no attribute 'quadrat': .*mine.py cannot be imported: "):
+        _ = autofn.quadrat
 
 
 def test_a_project_names_its_own_in_pyproject_toml(project):

@@ -49,6 +49,17 @@ def test_an_empty_declaration_is_refused(field, value):
         make_spec(**{field: value})
 
 
+@pytest.mark.parametrize("requires", [("entmax>=1",), ("",), ("a b",), ("entmax==",)])
+def test_what_a_variant_requires_is_a_name_or_a_name_and_a_version(requires):
+    with pytest.raises(ValueError, match=r"square: requires must hold NAME or NAME==VERSION, got "):
+        make_spec(requires=requires)
+
+
+def test_packages_that_are_one_text_are_refused():
+    with pytest.raises(ValueError, match=r"square: requires must be a tuple of packages, got the text 'entmax==1.3'"):
+        make_spec(requires="entmax==1.3")
+
+
 @pytest.mark.parametrize(("rtol", "atol", "reason"), [(-1e-9, 0, "why"), (0, -1e-9, "why"), (0, 0, ""), (0, 0, "  \n")])
 def test_a_tolerance_is_not_negative_and_has_a_reason(rtol, atol, reason):
     with pytest.raises(ValueError, match=r"^Tolerance: "):
