@@ -8,7 +8,7 @@ from support import WORKLOADS, make_spec, plant, square, square_inputs, unplant,
 from torch.autograd.function import once_differentiable
 
 from autofn import Tolerance, checks, registry
-from autofn.checks import plan
+from autofn.checks import plan, runner
 from autofn.checks.plan import WORKLOADS as CHECKED
 from autofn.checks.rule import INFO
 from autofn.checks.runner import Job, judge
@@ -415,6 +415,20 @@ def test_a_spec_may_suppress_a_rule_for_one_variant(planted, monkeypatch):
         ("python", "value", ""),
         ("python", "gradient", "everywhere"),
     }
+
+
+def test_what_tritons_interpreter_cannot_tell_is_no_finding_and_its_rules_have_time(monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    untrue = list(plan.UNTRUE_INTERPRETED)
+    work = plan.of_registry(["softmax"], variants=["triton", "cpp"], rules=plan.chosen(untrue))
+    kernels, compiled = sorted(work, key=lambda checks: checks[0].key.variant, reverse=True)
+    for check in kernels:
+        assert check.job.limit_s == runner.LIMIT_S["full"]
+        with pytest.raises(NotImplementedError, match="Triton's interpreter"):
+            check.job.subject()
+    for check in compiled:
+        assert check.job.limit_s == runner.LIMIT_S["quick"]
+        assert not check.job.subject.untrue
 
 
 def test_only_what_was_asked_for_is_checked(planted):

@@ -160,14 +160,20 @@ def _described(miss: Miss, kind: str, leaves: int, severity: str) -> Finding:
     )
 
 
+def _tells(slope: Slope) -> bool:
+    """Whether a second derivative that is silently zero would be seen beside this slope."""
+    return slope.settled and abs(slope.value) > slope.slack
+
+
 def _missed_beside_the_reference(
     subject: Subject, answers: list[Answer], slopes: list[list[Slope]], kind: str
 ) -> list[Miss]:
-    """Where no difference of the gradient settled: what the reference's do, coarsely."""
-    if subject.truth is None or subject.intent.random or any(slope.settled for row in slopes for slope in row):
+    """Where no difference of the gradient settled, or zeros alone: what the reference's do in float64, coarsely."""
+    if subject.truth is None or subject.intent.random or any(_tells(slope) for row in slopes for slope in row):
         return []
     try:
-        right = slopes_of(pure(subject, apply=subject.truth), point_of(pure(subject), JITTER))
+        exact = pure(subject, torch.float64, subject.truth)
+        right = slopes_of(exact, point_of(exact, JITTER))
         mine = _answers(pure(subject), point_of(pure(subject), JITTER), kind == "tracked")
     except NotImplementedError:
         return []

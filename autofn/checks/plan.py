@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 # The reference in float64 on a large workload takes seconds and memory and finds what `small` finds.
 WORKLOADS = ("tiny", "small")
+# What says nothing of a kernel that Triton's interpreter runs, and why.
+UNTRUE_INTERPRETED = {
+    "hidden-state": "Triton's interpreter keeps what a kernel was given until garbage is collected",
+    "thread-safety": "Triton's interpreter runs in one thread at a time",
+    "timing-denormals": "Triton's interpreter takes times that are no device's",
+}
 # What one without a Spec is called where a case has a variant and a workload.
 GIVEN = "given"
 
@@ -99,12 +105,14 @@ def _of_variant(
     exact = "float64" if "float64" in spec.dtypes else spec.dtypes[0]
     smallest = [(exact, WORKLOADS[0])] if not dtypes or exact in dtypes else []
     every = [(dtype, workload) for dtype in spec.dtypes if not dtypes or dtype in dtypes for workload in WORKLOADS]
+    interpreted = variant.kind == "triton" and device == "cpu" and registry.is_interpreted()
     for rule in rules:
         for dtype, workload in every if rule.every_case else smallest:
             key = Key(spec.name, variant.name, workload, dtype, device)
-            make = _Making(spec, variant, key, level)
+            make = _Making(spec, variant, key, level, UNTRUE_INTERPRETED.get(rule.id, "") if interpreted else "")
             compiles = variant.kind in COMPILED and level == FULL
-            job = Job(rule, make, compiles, builds=variant.kind == "cpp" and not registry.is_built_in(spec.name))
+            builds = variant.kind == "cpp" and not registry.is_built_in(spec.name)
+            job = Job(rule, make, compiles, builds, interpreted)
             yield Check(key, job, _suppressed(spec, rule, variant))
 
 
@@ -115,14 +123,20 @@ def _suppressed(spec: Spec, rule: Rule, variant: registry.Variant) -> str:
 
 @dataclass(frozen=True)
 class _Making:
-    """Loads the subject when it is checked, so that one that cannot be loaded is a row with its reason."""
+    """Loads the subject when it is checked, so that one that cannot be loaded is a row with its reason.
+
+    untrue: why the rule says nothing of it here, if so.
+    """
 
     spec: Spec
     variant: registry.Variant
     key: Key
     level: str
+    untrue: str = ""
 
     def __call__(self) -> Subject:
+        if self.untrue:
+            raise NotImplementedError(self.untrue)
         if self.level == QUICK and self.variant.kind in COMPILED:
             raise NotImplementedError("compiles, so it is checked at --level full")
         apply = _loaded(self.spec.name, self.variant.name, self.key.device)

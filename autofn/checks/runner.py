@@ -42,6 +42,7 @@ class Job:
     """One rule on one subject. subject: makes it, in the worker, so that what cannot be loaded costs its own rows.
 
     compiles: whether every call of the subject may compile, so that the rule takes as long as one of level full.
+    interpreted: whether Triton's interpreter runs its kernels, a hundred times slower than a device: as long, too.
     builds: whether making the subject may compile its sources, which the first job of a worker then does.
     """
 
@@ -49,10 +50,11 @@ class Job:
     subject: Callable[[], Subject]
     compiles: bool = False
     builds: bool = False
+    interpreted: bool = False
 
     @property
     def limit_s(self) -> float:
-        return LIMIT_S[FULL if self.compiles else self.rule.level]
+        return LIMIT_S[FULL if self.compiles or self.interpreted else self.rule.level]
 
 
 def run(

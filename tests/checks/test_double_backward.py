@@ -299,3 +299,29 @@ def test_a_surrogate_of_detached_pairs_is_told_where_no_backward_is_written(writ
     subject = of_callable(rounded_steps, two, intent=Intent(surrogate=True, surrogate_of=rounded_steps))
     told = [each.severity for each in double_backward(replace(subject, written=written)) if hasattr(each, "severity")]
     assert told == [severity]
+
+
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_a_silent_zero_is_found_in_float32_alone_too(power):
+    """Differences of float32 gradients do not settle, nor where some are 0: those of the reference in float64 do."""
+
+    def made_by_a_kernel(ctx, g):
+        (x,) = ctx.saved_tensors
+        return power * x.detach() ** (power - 1) * g.detach()
+
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**power
+
+    def checked(backward):
+        subject = of_callable(function(forward, backward), one, reference=lambda x: x**power)
+        return list(double_backward(replace(subject, dtype=torch.float32)))
+
+    (found,) = checked(made_by_a_kernel)
+    assert "the second derivative is silently zero" in found.message
+
+    def right(ctx, g):
+        (x,) = ctx.saved_tensors
+        return power * x ** (power - 1) * g
+
+    assert not [each for each in checked(right) if hasattr(each, "message")]
