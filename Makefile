@@ -10,9 +10,9 @@ export TORCHINDUCTOR_CACHE_DIR ?= $(CURDIR)/build/inductor
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 KERNELS := $(wildcard setup.py autofn/csrc/* autofn/functions/*/kernel*)
-PATHS := autofn benchmarks docs/draw.py docs/made.py docs/site.py reports tests trials setup.py
+PATHS := autofn benchmarks docs/draw.py docs/made.py docs/site.py examples reports tests trials setup.py
 
-.PHONY: install report check asv trace site test lint format browser slurm clean
+.PHONY: install report check asv trace site third-party test lint format browser slurm clean
 
 install: $(VENV)/.installed build/.extension
 
@@ -61,6 +61,10 @@ site: $(VENV)/.site
 $(VENV)/.site: pyproject.toml constraints.txt $(VENV)/.installed
 	AUTOFN_NO_EXTENSION=1 $(BIN)/pip install --quiet -c constraints.txt -e '.[site]'
 	@touch $@
+
+# Functions of other people's packages, in an environment of their own: examples/third_party/README.md.
+third-party:
+	@$(MAKE) --no-print-directory -C examples/third_party
 
 test: install browser slurm lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal

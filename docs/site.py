@@ -23,7 +23,12 @@ PUBLISHED = ROOT / "reports" / "published"
 # Where pages are made of published results.
 BUILT = ROOT / "build" / "published"
 # Where a file of the repository stands in the site.
-OF_REPOSITORY = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CHANGELOG.md": "CHANGELOG.md"}
+OF_REPOSITORY = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "CONTRIBUTING.md",
+    "CHANGELOG.md": "CHANGELOG.md",
+    "examples/third_party/README.md": "third_party.md",
+}
 FETCHED_WORKER, WORKER = "https://unpkg.com/iframe-worker/shim", "assets/iframe-worker.js"
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)\s#]+)(#[^)]*)?\)")
 # What stands behind a block's language is for the tests, such as ```python wrong; the site knows no such block.
