@@ -17,12 +17,18 @@ from .statistics import over_processes, ratio_over_processes
 BASELINE, AGAIN = "eager", "eager again"
 # Ratios with intervals of at most this fraction are narrow enough to stop before the budget is spent.
 NARROW = 0.02
+NOT_ASKED = "errors are found by `autofn bench`; this run was of times and bytes"
 
 
-def measure(processes: Processes, build: Build, rows: Rows, arms: Sequence[Arm], effort: Effort) -> Iterator[Record]:
-    """Every record of the group: saved bytes, first calls and times of each arm, or the reason why there are none."""
+def measure(
+    processes: Processes, build: Build, rows: Rows, arms: Sequence[Arm], effort: Effort, *, error: bool = True
+) -> Iterator[Record]:
+    """Every record of the group: saved bytes, first calls and times of each arm, or the reason why there are none.
+
+    error: whether the error of each arm is found too, which takes the truth of each in float64.
+    """
     specs = [
-        ArmSpec(arm.variant, rows.group.key(arm.variant), build, arm.compiled, memory=True, error=True) for arm in arms
+        ArmSpec(arm.variant, rows.group.key(arm.variant), build, arm.compiled, memory=True, error=error) for arm in arms
     ]
     if any(arm.variant == BASELINE for arm in arms):
         specs.append(ArmSpec(AGAIN, rows.group.key(BASELINE), build))
@@ -39,8 +45,10 @@ def measure(processes: Processes, build: Build, rows: Rows, arms: Sequence[Arm],
             yield from rows.no_memory(arm.variant, FAILED, outcome.no_memory[arm.variant])
         if arm.variant in outcome.error:
             yield from rows.error(arm.variant, outcome.error[arm.variant])
-        else:
+        elif error:
             yield from rows.no_error(arm.variant, FAILED, outcome.no_error[arm.variant])
+        else:
+            yield from rows.no_error(arm.variant, UNAVAILABLE, NOT_ASKED)
         yield from rows.first_calls(arm.variant, outcome.prepared[arm.variant]["first_call_s"])
         for phase in rows.phases:
             for way in rows.ways:
