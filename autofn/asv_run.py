@@ -52,11 +52,14 @@ def devices() -> tuple[str, ...]:
     return (name,) if name else DEVICES
 
 
-# Seconds on a quiet machine: to start a server with the compiler, half of it as two start at a time; for an arm in each
-# of them its template and a generation; to compile once more what the cache holds. See docs/measuring.md.
-SERVER_S, ARM_S, COMPILE_S = 1.4, 0.15, 1.2
+# Seconds on a quiet machine: to start a server with the compiler, half of it as two start at a time; to compile once
+# more what the cache holds; by workload for an arm in each server its template and a generation, and a round of all
+# phases. See docs/measuring.md.
+SERVER_S, COMPILE_S = 1.3, 0.85
+ARM_S = {"tiny": 0.08, "small": 0.09, "large": 0.47}
+ROUND_S = {"tiny": 0.014, "small": 0.018, "large": 0.11}
 # Until a benchmark's process has handed its case over to asv.
-HAND_OVER_S = 0.02
+HAND_OVER_S = 0.04
 
 
 def estimate_s(name: str, functions: Iterable[str], device_count: int = 1, root: Path | None = None) -> float:
@@ -68,13 +71,16 @@ def estimate_s(name: str, functions: Iterable[str], device_count: int = 1, root:
 
 
 def _estimate_s(effort: Mapping[str, Any], variants: Sequence[str], device_count: int) -> float:
-    groups = len(effort["workloads"]) * len(effort["dtypes"]) * device_count
     compiled = sum(variant.startswith(COMPILED) for variant in variants)
     # The baseline is two arms.
-    arms = (len(variants) + 1) * effort["servers"] * ARM_S
-    sampling = len(variants) * len(PHASES) * effort["budget_s"]
-    cases = len(variants) * groups * (len(PHASES) + len(MEMORY))
-    return effort["servers"] * SERVER_S + groups * (sampling + arms + compiled * COMPILE_S) + cases * HAND_OVER_S
+    arms = (len(variants) + 1) * effort["servers"]
+    budget = len(variants) * len(PHASES) * effort["budget_s"]
+    groups = sum(
+        arms * ARM_S[workload] + max(budget, arms * effort["rounds"] * ROUND_S[workload]) + compiled * COMPILE_S
+        for workload in effort["workloads"]
+    )
+    cases = len(variants) * len(effort["workloads"]) * (len(PHASES) + len(MEMORY))
+    return effort["servers"] * SERVER_S + len(effort["dtypes"]) * device_count * (groups + cases * HAND_OVER_S)
 
 
 def sample(function: str, version: str, *, own: bool = False) -> dict[str, Any]:
