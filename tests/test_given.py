@@ -40,7 +40,7 @@ def test_bench_takes_one_without_a_spec(project, tmp_path_factory):
     assert "triple given float32" in out
     assert re.search(r"│ python +│ [\d.]+ .s .*x", out)
     # Every process of a run finds it, from any folder.
-    (file,) = (project / ".autofn" / "given").iterdir()
+    (file,) = (project / ".autofn" / "given").glob("*.py")
     code = "from autofn import registry; print(registry.names(), registry.load('triple', 'python'))"
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     done = python("-c", code, cwd=elsewhere, package=ROOT, AUTOFN_SPECS=str(file))
