@@ -46,12 +46,12 @@ def make_inputs(n, *, dtype, device, seed=0):
 
 SIZES = {"tiny": {"n": 5}, "small": {"n": 50}, "large": {"n": 500}}
 TOLERANCES = {torch.float32: Tolerance(1e-6, 0, "one product")}
-SPEC = Spec("NAME", triple, make_inputs, SIZES, TOLERANCES, "1", variants=VARIANTS, requires=REQUIRES)
+SPEC = Spec("NAME", triple, make_inputs, SIZES, TOLERANCES, "1", variants=VARIANTS)
 '''
 
 
 def declared(name="triple", variants='{"python": Triple}', requires="()"):
-    return OWN.replace("NAME", name).replace("VARIANTS", variants).replace("REQUIRES", requires)
+    return OWN.replace("NAME", name).replace("variants=VARIANTS", f"variants={variants}, requires={requires}")
 
 
 @pytest.fixture
