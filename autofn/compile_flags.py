@@ -13,13 +13,5 @@ def compile_flags(arch: str) -> list[str]:
     """
     avx2 = ["-DCPU_CAPABILITY=AVX2", "-DCPU_CAPABILITY_AVX2"]
     flags = {"x86-64-v3": ["-march=x86-64-v3", *avx2], "native": ["-march=native", *avx2], "baseline": []}[arch]
-    return [
-        "-O3",
-        "-falign-functions=64",
-        "-fopenmp",
-        "-fvisibility=hidden",
-        "-g0",
-        "-Wall",
-        "-Wno-unknown-pragmas",
-        *flags,
-    ]
+    how = ["-O3", "-falign-functions=64", "-fopenmp", "-fvisibility=hidden", "-g0"]
+    return [*how, "-Wall", "-Wno-unknown-pragmas", *flags]

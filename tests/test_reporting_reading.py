@@ -12,7 +12,7 @@ import sample_results as sample
 
 import autofn
 from autofn.reporting import split
-from autofn.reporting.page import LIBRARY
+from autofn.reporting.page import PLOTLY
 
 pytestmark = pytest.mark.slow
 
@@ -182,7 +182,7 @@ def test_the_parts_of_a_split_page_draw_with_the_script_beside_them_and_ask_for_
     sample.write_everything(tmp_path, ["exp", "own_function"])
     monkeypatch.setattr(split, "MOST", 1000)
     made = {path.stem: path for path in autofn.report(tmp_path, tmp_path / "html")}
-    part, library = made["comparison-exp"], tmp_path / "html" / LIBRARY
+    part, library = made["comparison-exp"], tmp_path / "html" / PLOTLY
     assert part.stat().st_size < library.stat().st_size
     tab = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
     asked, said = [], []

@@ -12,7 +12,7 @@ from ..records import write_atomically
 from . import front
 from .inputs import Inputs, load
 from .model import Page
-from .page import LIBRARY, Link, library, render
+from .page import PLOTLY, Link, plotly, render
 from .split import by_function
 
 __all__ = ["Inputs", "NoResultsError", "Page", "report"]
@@ -62,8 +62,8 @@ def write(inputs: Inputs, out: Path, definitions: Sequence[Path]) -> list[Path]:
     for link, (stem, module) in zip(links, modules.items(), strict=True):
         for file, page in by_function(module.page(inputs_of.get(stem, inputs)), link.file).items():
             made[file] = render(page, _own(link, file, page), links)
-            if page.library:
-                beside[LIBRARY] = library()
+            if page.shares:
+                beside[PLOTLY] = plotly()
     for file, text in (beside | made).items():
         write_atomically(out / file, text)
     return [out / file for file in made]

@@ -172,13 +172,13 @@ class Page:
     """Sections in order. preset: what the filter shows at first; a name that the page lacks is ignored.
 
     moved: {anchor: file} of the sections that stand in files of their own, to which links to this page are led on.
-    library: the file beside the page with the script that draws plots; "" where the page holds it.
+    shares: whether the script that draws plots is a file beside the page, which others use too.
     """
 
     sections: tuple[Section, ...]
     preset: Tags = field(default_factory=dict)
     moved: Mapping[str, str] = field(default_factory=dict)
-    library: str = ""
+    shares: bool = False
 
 
 def anchor(*words: str) -> str:

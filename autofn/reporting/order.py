@@ -55,7 +55,8 @@ def names(column: str, found: Iterable[str]) -> list[str]:
 def groups(rows: pd.DataFrame, by: Sequence[str]) -> dict[tuple[Any, ...], list[dict[Any, Any]]]:
     """The rows as plain dicts, by their values in these columns, in the order in which each is first met.
 
-    A missing value is one like the others. Frames of a few rows each would take a hundred times as long.
+    A missing text or whole number is a value like the others. Frames of a few rows each would take a hundred times as
+    long.
     """
     return groups_of(rows.to_dict("records"), by)
 

@@ -20,7 +20,7 @@ from .model import FILTERS, Block, Cell, Column, Mark, Page, Plot, Point, Sectio
 from .units import interval, quantity
 
 ASSETS = Path(__file__).parent / "assets"
-LIBRARY = "plotly-basic.min.js"
+PLOTLY = "plotly-basic.min.js"
 SCRIPTS = ("common", "filter", "tables", "plots", "theme", "start")
 
 
@@ -54,8 +54,8 @@ def render(page: Page, own: Link, links: Sequence[Link]) -> str:
         numbers={id(plot): number for number, plot in enumerate(plots)},
         css=Markup(_asset("page.css")),
         script=Markup(_script()),
-        plotly=Markup(library() if plots and not page.library else ""),
-        library=page.library if plots else "",
+        plotly=Markup(plotly() if plots and not page.shares else ""),
+        shared=PLOTLY if plots and page.shares else "",
         data=Markup(as_json(_data(page, plots))),
     )
 
@@ -162,6 +162,6 @@ def _script() -> str:
 
 
 @cache
-def library() -> str:
+def plotly() -> str:
     """The bundle of plotly.js for lines, markers and bars: a quarter of the whole (npm plotly.js-basic-dist-min)."""
-    return _asset(LIBRARY)
+    return _asset(PLOTLY)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .model import Cell, Column, Page, Plot, Row, Section, Table
-from .page import LIBRARY, blocks_of
+from .page import blocks_of
 
 MOST = 27_000
 """Cells, of about 65 bytes each: with the script and the plots a page of less than 3 MB."""
@@ -27,9 +27,9 @@ def by_function(page: Page, file: str) -> dict[str, Page]:
     )
     place = page.sections.index(own[0])
     rest = [section for section in page.sections if section not in own]
-    overview = replace(page, sections=(*rest[:place], listed, *rest[place:]), moved=files, library=LIBRARY)
+    overview = replace(page, sections=(*rest[:place], listed, *rest[place:]), moved=files, shares=True)
     return {file: overview} | {
-        files[section.anchor]: replace(page, sections=(section,), library=LIBRARY) for section in own
+        files[section.anchor]: replace(page, sections=(section,), shares=True) for section in own
     }
 
 
