@@ -41,8 +41,8 @@ ROOT = Path(__file__).parents[1]
 FUNCTION, VARIANT, WORKLOAD, PHASE = "rms_norm", "cpp", "small", "forward"
 CASES = 20
 SAME, PLANTED = KINDS = ("same", "slower")
-# A row in so many is done twice.
-AGAIN_EVERY = 16
+# A row in so many is done twice, which makes the phase some 5 % slower.
+AGAIN_EVERY = 24
 KERNEL = Path("autofn/functions/rms_norm/kernel.cpp")
 ONCE = "[&](auto out, int64_t row) { r[row] = normalise_row(out, px + row * out.columns, w, eps); }"
 TWICE = f"""[&](auto out, int64_t row) {{
