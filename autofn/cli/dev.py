@@ -85,19 +85,20 @@ def _tell(console: Console, loop: Loop, turn: Turn) -> int:
         passed = sum(record.status == "ok" for record in turn.checked)
         console.print(f"[bold green]right[/]  {passed} checks passed, {len(checked.warnings)} warnings")
     print_problems(console, checked)
-    _table(console, loop, turn.changes)
+    _table(console, loop, turn)
     steps = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in turn.seconds.items())
     console.print(f"[dim]{steps}; against {loop.base.title}, {loop.workload}[/]", highlight=False)
     return int(bool(checked.errors) or any(change.verdict in WORSE for change in turn.changes))
 
 
-def _table(console: Console, loop: Loop, changes: list[Change]) -> None:
+def _table(console: Console, loop: Loop, turn: Turn) -> None:
     """A row a variant: each phase's time now and its change, and the bytes that changed."""
     from rich.markup import escape
     from rich.table import Table
 
     from ..comparing.develop import PHASES
 
+    changes = turn.changes
     if not changes:
         console.print(f"{loop.base.title} has no {loop.function}: nothing to be faster than", highlight=False)
         return
@@ -107,6 +108,8 @@ def _table(console: Console, loop: Loop, changes: list[Change]) -> None:
         times = {change.phase: change for change in mine if change.metric == "time_s"}
         cells = [_time(times[phase]) if phase in times else "n/a" for phase in PHASES]
         table.add_row(escape(variant), *cells, _bytes([change for change in mine if change.metric != "time_s"]))
+    for variant in turn.untouched:
+        table.add_row(escape(variant), *["[dim]code unchanged[/]"] * len(PHASES), "")
     console.print(table)
 
 

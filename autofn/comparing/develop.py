@@ -9,17 +9,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..measure.lockstep import Effort
-from ..measure.processes import Processes
+from ..measure.processes import ArmError, Processes, Seat
 from ..records import Record, from_line
 from .builds import LOG_LINES, WORKING_TREE, BuildError, Side, environment
 from .changes import Change
-from .plan import pairs
+from .plan import NOT_OURS, edited, pairs
 from .run import Comparison, one_look
 
 # One workload, two phases: an answer while the thought is still there.
@@ -30,10 +31,15 @@ WATCHED = ("*.py", "*.cpp", "*.h", "*.cu", "*.cuh")
 
 @dataclass(frozen=True)
 class Turn:
-    """What one turn gave. checked: the records of the check. seconds: by step, build, check, time."""
+    """What one turn gave.
+
+    checked: the records of the check. changes: of the variants that were timed. untouched: those whose code is that of
+    the base. seconds: by step, build, check, time.
+    """
 
     checked: list[Record]
     changes: list[Change]
+    untouched: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -51,21 +57,32 @@ class Loop:
     def turn(self, progress: Callable[[str], None] = lambda step: None) -> Turn:
         """Builds, checks and times the working tree. Raises BuildError where it does not compile."""
         seconds: dict[str, float] = {}
-        with _timed(seconds, "build"):
-            progress("building")
-            rebuild(self.root)
-        with _timed(seconds, "check"):
-            progress("checking")
-            checked = self._check()
+        # Interpreters start beside what is not timed.
+        with ThreadPoolExecutor(1) as beside:
+            beside.submit(self._start, self.base)
+            with _timed(seconds, "build"):
+                progress("building")
+                rebuild(self.root)
+            self.processes.forget(self._here().build)
+            beside.submit(self._start, self._here())
+            with _timed(seconds, "check"):
+                progress("checking")
+                checked = self._check()
         with _timed(seconds, "time"):
             progress("timing")
-            changes = self._compare()
-        return Turn(checked, changes, seconds)
+            changes, untouched = self._compare()
+        return Turn(checked, changes, untouched, seconds)
 
     def _here(self) -> Side:
         """The working tree as it is now, imported from where it lies."""
         build = replace(self.base.build, environment=environment(self.root, self.root))
         return Side(WORKING_TREE, f"{self.base.commit}+dirty", build, self.root)
+
+    def _start(self, side: Side) -> None:
+        """What cannot be started is told when it is asked for."""
+        for number in range(EFFORT.servers):
+            with suppress(ArmError):
+                self.processes.server(Seat(side.build, number))
 
     def _check(self) -> list[Record]:
         """In a process of its own: this one has imported the code as it was."""
@@ -79,15 +96,19 @@ class Loop:
                 raise BuildError(f"the check could not be run:\n{_end(done.stderr)}")
             return [from_line(json.dumps(found)) for found in json.loads(file.read_text())]
 
-    def _compare(self) -> list[Change]:
+    def _compare(self) -> tuple[list[Change], list[str]]:
+        """The changes of the variants whose code differs (of all where none does), and the other variants."""
         here = self._here()
-        self.processes.forget(here.build)
         before, now = self.described(self.base), self.described(here)
         if not before[self.function]:
-            return []
-        chosen = pairs(before, now, [self.function], workloads=[self.workload])
+            return [], []
+        written = [name for name, kind in now[self.function]["variants"] if kind not in NOT_OURS]
+        folder = self.base.folder or self.root
+        differing = edited(folder, self.root, self.function, written) or written
+        chosen = pairs(before, now, [self.function], variants=differing, workloads=[self.workload])
         comparison = Comparison(self.base, here, PHASES, EFFORT.budget_s)
-        return [change for pair in chosen for change in one_look(self.processes, comparison, pair, EFFORT)]
+        changes = [change for pair in chosen for change in one_look(self.processes, comparison, pair, EFFORT)]
+        return changes, [name for name in written if name not in differing]
 
 
 def rebuild(root: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 
 from ..measure.rows import Arm, Group
 from ..origins import SOURCES
-from ..terms import COMPILED, DERIVED, unknown
+from ..terms import COMPILED, DERIVED, kind_of, unknown
 from .builds import Side
 
 # What every Function runs through, beside its own folder.
@@ -56,6 +57,48 @@ def _shared(folder: Path, own: str | None) -> str:
     if own:
         outside -= {file for kind in SOURCES for file in (folder / own).glob(f"*/**/{kind}")}
     return _digest(folder, sorted(str(file.relative_to(folder)) for file in outside))
+
+
+def edited(base: Path, head: Path, function: str, variants: Sequence[str]) -> list[str]:
+    """The variants of a Function of the package whose code differs between two of its folders.
+
+    A variant is made of its own file and of what that imports from beside it, one in C++ of all that is compiled. What
+    differs in the Spec, or in the Python that all run through, concerns all of them.
+    """
+    return [variant for variant in variants if _code(base, function, variant) != _code(head, function, variant)]
+
+
+def _code(folder: Path, function: str, variant: str) -> str:
+    package = folder / "autofn"
+    mine = Path("functions") / function
+    files = [mine / "__init__.py", *(mine / f"{module}.py" for module in _imported(package / mine, variant))]
+    files += [Path(name) for name in SHARED if name.endswith(".py")]
+    if kind_of(variant) == "cpp":
+        compiled = [file for kind in SOURCES if kind != "*.py" for file in (package / mine).rglob(kind)]
+        files += [Path("csrc"), *(file.relative_to(package) for file in compiled)]
+    return _digest(package, sorted(map(str, files)))
+
+
+def _imported(folder: Path, module: str) -> set[str]:
+    """The module, and those beside it that it needs, however far away."""
+    found: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        file = folder / f"{name}.py"
+        if name not in found and file.exists():
+            found.add(name)
+            waiting += _neighbours(file.read_text())
+    return found
+
+
+def _neighbours(text: str) -> list[str]:
+    """What a module imports from its own package; of one that is not Python nothing can be told."""
+    try:
+        nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom) and node.level == 1]
+    except SyntaxError:
+        return []
+    return [name for node in nodes for name in ([node.module] if node.module else [one.name for one in node.names])]
 
 
 def _digest(folder: Path, names: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autofn.comparing.builds import Side
-from autofn.comparing.plan import differing, incomparable, pairs
+from autofn.comparing.plan import differing, edited, incomparable, pairs
 from autofn.measure.processes import Build
 
 DESCRIBED = {
@@ -49,6 +49,38 @@ FILES = {
 def test_a_function_differs_where_its_folder_or_what_all_share_does(tmp_path, changed, expected):
     base, head = built(tmp_path / "base", FILES), built(tmp_path / "head", {**FILES, **changed})
     assert differing(base, head, ["ant", "bee"]) == expected
+
+
+PARTS = {
+    "functions/ant/__init__.py": "1", "functions/ant/python.py": "from . import formula\n",
+    "functions/ant/python_mask.py": "from .inputs import check\n", "functions/ant/fused.py": "import math\n",
+    "functions/ant/cpp.py": "from .inputs import check\n", "functions/ant/kernel.cpp": "1", "functions/ant/row.h": "1",
+    "functions/ant/inputs.py": "from .formula import shape\n", "functions/ant/formula.py": "1",
+    "functions/bee/python.py": "1", "csrc/lanes.h": "1", "compiled.py": "1", "cli/bench.py": "1",
+}  # fmt: skip
+VARIANTS = ["python", "python_mask", "fused", "cpp"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, []),
+        ({"functions/ant/fused.py": "2"}, ["fused"]),
+        ({"functions/ant/fused.py": "this is no Python"}, ["fused"]),
+        ({"functions/ant/kernel.cpp": "2"}, ["cpp"]),
+        ({"functions/ant/row.h": "2"}, ["cpp"]),
+        ({"functions/ant/kernel.cu": "1"}, ["cpp"]),
+        ({"csrc/lanes.h": "2"}, ["cpp"]),
+        ({"functions/ant/inputs.py": "from .formula import shape, dtype\n"}, ["python_mask", "cpp"]),
+        ({"functions/ant/formula.py": "2"}, ["python", "python_mask", "cpp"]),
+        ({"functions/ant/__init__.py": "2"}, VARIANTS),
+        ({"compiled.py": "2"}, VARIANTS),
+        ({"functions/bee/python.py": "2", "cli/bench.py": "2"}, []),
+    ],
+)
+def test_a_variant_is_edited_where_a_file_that_it_is_made_of_is(tmp_path, changed, expected):
+    base, head = built(tmp_path / "base", PARTS), built(tmp_path / "head", {**PARTS, **changed})
+    assert edited(base.folder, head.folder, "ant", VARIANTS) == expected
 
 
 def test_of_a_python_nothing_is_known_so_all_may_differ(tmp_path):
