@@ -5,6 +5,7 @@ Every group is journalled as it ends, so an interrupted `asv run` goes on where 
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from typing import Any
 from .asv_axes import DEVICES, DTYPES, MEMORY, PHASES, WORKLOADS, written
 from .measure import isolated, run
 from .measure.lockstep import Effort
-from .measure.processes import START_S, Build, Processes, describing
+from .measure.processes import START_S, Build, Processes, describing, has_cuda
 from .measure.rows import Arm, Group
 from .records import ASV_JOURNAL, ASV_RESULTS, Journal, Record
 from .sources import ROOT
@@ -27,6 +28,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "quick": {"workloads": WORKLOADS, "dtypes": ["float32"], "budget_s": 0.05, "rounds": 4, "servers": 1},
     "standard": {
         "workloads": WORKLOADS, "dtypes": ["float32", "bfloat16"], "budget_s": 0.1, "rounds": 4, "servers": 4,
+        "phase_s": 1.0,
     },
     "full": {"workloads": WORKLOADS, "dtypes": DTYPES, "budget_s": 2.0, "rounds": 10, "servers": 8},
 }  # fmt: skip
@@ -50,6 +52,12 @@ def devices() -> tuple[str, ...]:
     if name and name not in DEVICES:
         raise ValueError(f"AUTOFN_DEVICE: must be one of {', '.join(DEVICES)}, got {name!r}")
     return (name,) if name else DEVICES
+
+
+def measurable() -> dict[str, Sequence[str]]:
+    """The values of each axis that the profile measures here; of variants all. Raises ValueError as `profile` does."""
+    here = [device for device in devices() if device == "cpu" or has_cuda()]
+    return {"workload": PROFILES[profile()]["workloads"], "dtype": PROFILES[profile()]["dtypes"], "device": here}
 
 
 # Seconds on a quiet machine: to start a server with the compiler, half of it as two start at a time; to compile once
@@ -149,9 +157,11 @@ def _lockstep(
 ) -> Callable[[run.Task, Any], Iterable[Record]]:
     def measure(task: run.Task, rows: Any) -> Iterable[Record]:
         whole = effort["budget_s"] * len(task.arms) * len(PHASES)
-        chosen = Effort(whole, rounds=effort["rounds"], servers=effort["servers"])
-        # asv keeps no errors.
-        return isolated.measure(processes, build, rows, task.arms, chosen, error=False)
+        chosen = Effort(
+            whole, rounds=effort["rounds"], servers=effort["servers"], phase_s=effort.get("phase_s", math.inf)
+        )
+        # asv keeps neither errors nor first calls.
+        return isolated.measure(processes, build, rows, task.arms, chosen, whole=False)
 
     return measure
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -10,8 +11,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from asv.benchmarks import Benchmarks
 from asv_runner.benchmarks.mark import SkipNotImplemented
 from support import (
     DECLARATION,
@@ -25,7 +28,8 @@ from support import (
     write_function,
 )
 
-from autofn import asv, asv_axes, asv_run, origins, registry, results
+from autofn import asv, asv_axes, asv_environment, asv_run, origins, registry, results
+from autofn.asv_axes import DEVICES, DTYPES, WORKLOADS
 from autofn.measure import lockstep
 from autofn.measure.rows import MEMORY_METRICS
 from autofn.records import ASV_JOURNAL, ASV_RESULTS, FAILED, OK, UNAVAILABLE, Journal
@@ -230,6 +234,40 @@ def test_a_run_may_be_of_one_device(monkeypatch):
         asv_run.devices()
 
 
+@pytest.mark.parametrize(
+    ("profile", "gpu", "device", "regex", "expected"),
+    [
+        ("glance", False, "", None, {("small", "float32", "cpu")}),
+        ("standard", False, "", "large", {("large", dtype, "cpu") for dtype in ("float32", "bfloat16")}),
+        ("glance", True, "", None, {("small", "float32", device) for device in ("cpu", "cuda")}),
+        ("glance", True, "cuda", None, {("small", "float32", "cuda")}),
+        ("quick", False, "", "float64", set()),
+    ],
+)
+def test_asv_starts_a_process_for_what_is_measured_and_for_nothing_else(
+    monkeypatch, profile, gpu, device, regex, expected
+):
+    monkeypatch.setenv("AUTOFN_PROFILE", profile)
+    monkeypatch.setenv("AUTOFN_DEVICE", device)
+    monkeypatch.setattr(asv_run, "has_cuda", lambda: gpu)
+    axes = [[repr(value) for value in axis] for axis in (asv_axes.VARIANTS, WORKLOADS, DTYPES, DEVICES)]
+    listed = [
+        {"name": "timing.ant.forward_time", "params": axes, "param_names": [*asv_axes.AXES]},
+        {"name": "theirs.sorting.time_it", "params": [["1", "2"]], "param_names": ["n"]},
+        {"name": "theirs.plain.time_it", "params": [], "param_names": []},
+    ]
+    assert Benchmarks.benchmark_selection.fget is asv_environment.measured_selection
+    whole = Benchmarks(SimpleNamespace(benchmark_dir="benchmarks"), listed, regex)
+    found = whole.filter_out({"theirs.plain.time_it"}).benchmark_selection
+    assert whole.benchmark_selection.get("theirs.plain.time_it") is None
+    cases = list(itertools.product(asv_axes.VARIANTS, WORKLOADS, DTYPES, DEVICES))
+    mine = [cases[place] for place in found.get("timing.ant.forward_time", [])]
+    assert set(mine) == {(variant, *case) for variant in asv_axes.VARIANTS for case in expected}
+    assert len(mine) == len(set(mine))
+    if regex is None:
+        assert found["theirs.sorting.time_it"] == [0, 1]
+
+
 # The run behind a setup_cache
 
 SEGFAULT = "import os, signal\n\n\ndef apply(x):\n    os.kill(os.getpid(), signal.SIGSEGV)\n"
@@ -432,7 +470,8 @@ def assert_rows(found, hashes, names):
     spent = whole_run.where_it_went(found, 1e6)
     assert spent["cases"] == sum(len(set(mine["variant"])) for _, mine in found.groupby(["commit", "function"]))
     assert spent["groups"] == 1 + 2 + 2, "one a commit and Function: of one workload, dtype and device"
-    assert 0 < spent["spent_s"]["samples"] < spent["spent_s"]["templates"]
+    assert set(spent["spent_s"]) == {"servers", "templates", "forks", "warm-up", "samples", "rest"}
+    assert 0 < spent["spent_s"]["samples"] < spent["spent_s"]["servers"]
     assert spent["overhead"] == round(1 - spent["spent_s"]["samples"] / 1e6, 3)
 
 

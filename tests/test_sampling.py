@@ -14,6 +14,7 @@ from autofn.measure.sampling import (
     SAMPLE_S,
     WARM_CALLS,
     WARM_S,
+    calls_before,
     calls_per_sample,
     interleave,
     warm_up,
@@ -46,22 +47,30 @@ def test_a_fast_call_is_warmed_twenty_times_one_by_one(clock):
     assert arm.log == [("", 1)] * WARM_CALLS
 
 
-def test_a_slow_call_is_warmed_three_times(clock):
+def test_a_slow_call_is_warmed_twice(clock):
     arm = Arm(clock, 10.0)
     assert warm_up(arm) == pytest.approx(10.0)
-    assert len(arm.log) == 3
+    assert len(arm.log) == 2
 
 
 def test_a_middling_call_is_warmed_until_the_time_is_over(clock):
     arm = Arm(clock, WARM_S / 7.5)
     warm_up(arm)
-    assert len(arm.log) == 8
+    assert len(arm.log) == 1 + 8
 
 
 def test_the_first_slow_calls_do_not_count_as_the_length_of_a_call(clock):
     arm = Arm(clock, 1e-5, first_s=[1.0, 0.001])
     assert warm_up(arm) == pytest.approx(1e-5)
-    assert len(arm.log) == 3
+    assert len(arm.log) == WARM_CALLS
+
+
+@pytest.mark.parametrize(
+    ("call_s", "number", "before"),
+    [(1e-5, 101, 3 + 12), (7e-4, 2, 3), (4.9e-3, 1, 3), (5e-3, 1, 0), (1.0, 1, 0)],
+)
+def test_calls_go_before_a_sample_unless_they_are_long(call_s, number, before):
+    assert calls_before(call_s, number) == before
 
 
 @pytest.mark.parametrize("call_s", [1e-7, 3.3e-6, 1e-5, SAMPLE_S / 2, SAMPLE_S])

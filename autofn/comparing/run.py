@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -179,7 +179,7 @@ def measure(processes: Processes, comparison: Comparison, pair: Pair, effort: Ef
             (BASE, comparison.base.build), (AGAIN, comparison.base.build), (HEAD, comparison.head.build),
         )
     ]  # fmt: skip
-    return Lockstep(processes, specs, comparison.phases, effort).run()
+    return Lockstep(processes, specs, comparison.phases, replace(effort, first_calls=False)).run()
 
 
 def _changes(phases: Sequence[str], pair: Pair, outcome: Outcome, confidence: float) -> Iterator[Change]:

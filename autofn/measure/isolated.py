@@ -17,22 +17,22 @@ from .statistics import over_processes, ratio_over_processes
 BASELINE, AGAIN = "eager", "eager again"
 # Ratios with intervals of at most this fraction are narrow enough to stop before the budget is spent.
 NARROW = 0.02
-NOT_ASKED = "errors are found by `autofn bench`; this run was of times and bytes"
+NOT_ASKED = "`autofn bench` finds it; this run was of times and bytes"
 
 
 def measure(
-    processes: Processes, build: Build, rows: Rows, arms: Sequence[Arm], effort: Effort, *, error: bool = True
+    processes: Processes, build: Build, rows: Rows, arms: Sequence[Arm], effort: Effort, *, whole: bool = True
 ) -> Iterator[Record]:
     """Every record of the group: saved bytes, first calls and times of each arm, or the reason why there are none.
 
-    error: whether the error of each arm is found too, which takes the truth of each in float64.
+    whole: whether what the first calls take is told too, and the error of each arm, which needs the truth in float64.
     """
     specs = [
-        ArmSpec(arm.variant, rows.group.key(arm.variant), build, arm.compiled, memory=True, error=error) for arm in arms
+        ArmSpec(arm.variant, rows.group.key(arm.variant), build, arm.compiled, memory=True, error=whole) for arm in arms
     ]
     if any(arm.variant == BASELINE for arm in arms):
         specs.append(ArmSpec(AGAIN, rows.group.key(BASELINE), build))
-    effort = replace(effort, enough=partial(_narrow, NARROW))
+    effort = replace(effort, enough=partial(_narrow, NARROW), first_calls=whole)
     outcome = Lockstep(processes, specs, rows.phases, effort, rows.ways).run()
     for arm in arms:
         status, reason = _why_not(arm, outcome)
@@ -45,11 +45,14 @@ def measure(
             yield from rows.no_memory(arm.variant, FAILED, outcome.no_memory[arm.variant])
         if arm.variant in outcome.error:
             yield from rows.error(arm.variant, outcome.error[arm.variant])
-        elif error:
+        elif whole:
             yield from rows.no_error(arm.variant, FAILED, outcome.no_error[arm.variant])
         else:
             yield from rows.no_error(arm.variant, UNAVAILABLE, NOT_ASKED)
-        yield from rows.first_calls(arm.variant, outcome.prepared[arm.variant]["first_call_s"])
+        if whole:
+            yield from rows.first_calls(arm.variant, outcome.prepared[arm.variant]["first_call_s"])
+        else:
+            yield from rows.no_first_calls(arm.variant, UNAVAILABLE, NOT_ASKED)
         for phase in rows.phases:
             for way in rows.ways:
                 yield _time(rows, arm, phase, way, outcome)

@@ -9,6 +9,7 @@ common is seen as a difference between servers. What is prepared is prepared on 
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,11 +20,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ..records import Key
-from .channel import Message
+from .channel import Channel, Message
 from .machine import cores, others_busy
 from .processes import ANSWER_S, COMPILE_S, ArmError, Build, Processes, Seat, UnavailableError, Worker
 from .protocols import WALL
 from .sampling import calls_per_sample
+from .spending import Spending
 
 Cell = tuple[str, str, str]
 """(arm, phase, way)."""
@@ -33,6 +35,8 @@ Times = dict[Cell, list[list[list[float]]]]
 Value = TypeVar("Value")
 
 HERE = Build()
+# In a generation, however long a round takes.
+FEWEST_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,9 @@ class Effort:
     A pass is a generation of each server, in random order: a disturbance of some seconds then hits one generation of
     several servers, not all of one. budget_s: seconds of passes; none begins later, preparing is not counted. rounds:
     samples of an arm and phase in each generation. enough: asked after each pass but the first, for one generation a
-    server is no estimate to rely on; true ends the run early.
+    server is no estimate to rely on; true ends the run early. phase_s: seconds of a phase in a generation after which
+    no further round of it begins, once there are two. first_calls: whether a first call is to tell what compiling
+    costs: the first server then has compiled nothing before, which takes a second more for each arm that compiles.
     """
 
     budget_s: float
@@ -69,6 +75,8 @@ class Effort:
     most_passes: int = 50
     enough: Callable[[Times], bool] = lambda times: False
     seed: int = 0
+    phase_s: float = math.inf
+    first_calls: bool = True
 
 
 @dataclass
@@ -79,8 +87,9 @@ class Outcome:
     no_memory, no_error, unavailable, failed: why something is missing. no_way: why a way cannot be taken of an arm that
     has others. numbers: calls in a sample of (case, phase, way). states: what the device said around each sample, in
     the shape of the times; None of a CPU. others_busy: cores that other processes used before it began. spent_s: wall
-    seconds of "templates" (servers started, variants loaded, compiled and looked at), "generations" (forked, warmed up,
-    calibrated, ended) and "samples".
+    seconds of "servers" (interpreters started, torch and the compiler imported), "templates" (variants loaded, compiled
+    and looked at), "forks" (generations started and ended), "warm-up" (their inputs made, warmed up and calibrated) and
+    "samples".
     """
 
     times: Times = field(default_factory=dict)
@@ -113,7 +122,8 @@ class Lockstep:
         self.arms = {arm.name: arm for arm in arms}
         # (arm, number of the server) -> the process that its generations are forked from.
         self.templates: dict[tuple[str, int], Worker] = {}
-        self.outcome = Outcome()
+        self.spending = Spending()
+        self.outcome = Outcome(spent_s=self.spending.seconds)
         self.order = random.Random(effort.seed)
 
     @property
@@ -130,7 +140,7 @@ class Lockstep:
         """Times of every arm in every phase, or why there are none. An arm that fails leaves the others running."""
         self.outcome.others_busy = others_busy()
         try:
-            with self._spending("templates"):
+            with self.spending.shared():
                 self._prepare_templates()
             begin = time.monotonic()
             for done in range(self.effort.most_passes):
@@ -160,26 +170,35 @@ class Lockstep:
     def _server(self, seat: Seat) -> None:
         compiler = any(arm.compiled and arm.seat(seat.number) == seat for arm in self.arms.values())
         # The templates that need it say that it could not be started.
-        with suppress(ArmError):
-            self.processes.server(seat, compiler=compiler)
+        with suppress(ArmError), self.spending.part("servers"):
+            self._seated(seat, compiler)
+
+    def _seated(self, seat: Seat, compiler: bool) -> Channel:
+        return self.processes.server(seat, compiler=compiler, warm=seat.number > 0 or not self.effort.first_calls)
 
     def _template(self, name: str, number: int) -> None:
         """The process that has loaded and compiled the arm, forked from that server."""
         arm = self.arms[name]
         with self._dropping(name):
-            server = self.processes.server(arm.seat(number), compiler=arm.compiled)
-            worker = self.processes.fork(
-                server, name, key=vars(arm.key), phases=self.phases, ways=self.ways, threads=arm.build.threads
-            )
-            self.templates[name, number] = worker
-            answer = worker.ask("prepare", COMPILE_S)
-            if name in self.outcome.prepared:
-                return
-            self.outcome.prepared[name] = answer
-            if arm.memory:
-                self._look(name, worker, "memory", self.outcome.memory, self.outcome.no_memory)
-            if arm.error:
-                self._look(name, worker, "error", self.outcome.error, self.outcome.no_error)
+            with self.spending.part("servers"):
+                server = self._seated(arm.seat(number), arm.compiled)
+            with self.spending.part("templates"):
+                self._load(arm, number, server)
+
+    def _load(self, arm: ArmSpec, number: int, server: Channel) -> None:
+        name = arm.name
+        worker = self.processes.fork(
+            server, name, key=vars(arm.key), phases=self.phases, ways=self.ways, threads=arm.build.threads
+        )
+        self.templates[name, number] = worker
+        answer = worker.ask("prepare", COMPILE_S)
+        if name in self.outcome.prepared:
+            return
+        self.outcome.prepared[name] = answer
+        if arm.memory:
+            self._look(name, worker, "memory", self.outcome.memory, self.outcome.no_memory)
+        if arm.error:
+            self._look(name, worker, "error", self.outcome.error, self.outcome.no_error)
 
     def _look(self, name: str, template: Worker, at: str, found: dict[str, Message], missing: dict[str, str]) -> None:
         """What is not timed, from a process of its own. What goes wrong there costs those figures alone."""
@@ -197,14 +216,14 @@ class Lockstep:
         found: dict[Cell, list[Message]] = {}
         try:
             tasks = [partial(self._prepare, name, number, workers) for name in self._shuffled(self.alive)]
-            with self._spending("generations"):
+            with self.spending.shared():
                 in_parallel(tasks, max(1, cores() // self.threads))
-            with self._spending("samples"):
+            with self.spending.on("samples"):
                 for way in self.ways:
                     for phase in self.phases:
                         self._rounds(phase, way, workers, found)
         finally:
-            with self._spending("generations"):
+            with self.spending.on("forks"):
                 end_all(list(workers.values()))
         for cell, samples in found.items():
             if cell[0] in self.alive and cell not in self.outcome.no_way:
@@ -212,8 +231,10 @@ class Lockstep:
 
     def _prepare(self, name: str, number: int, workers: dict[str, Worker]) -> None:
         with self._dropping(name):
-            workers[name] = self.processes.fork(self.templates[name, number].channel, name)
-            answer = workers[name].ask("prepare", COMPILE_S)
+            with self.spending.part("forks"):
+                workers[name] = self.processes.fork(self.templates[name, number].channel, name)
+            with self.spending.part("warm-up"):
+                answer = workers[name].ask("prepare", COMPILE_S)
             self.outcome.prepared[name] = {**answer, **self.outcome.prepared[name]}
             self._calibrate(name, answer)
 
@@ -227,7 +248,10 @@ class Lockstep:
                 self._give_up((name, phase, way), reason)
 
     def _rounds(self, phase: str, way: str, workers: dict[str, Worker], found: dict[Cell, list[Message]]) -> None:
-        for _ in range(self.effort.rounds):
+        begin = time.monotonic()
+        for done in range(self.effort.rounds):
+            if done >= FEWEST_ROUNDS and time.monotonic() - begin > self.effort.phase_s:
+                break
             for name in self._shuffled(workers):
                 cell = name, phase, way
                 if name not in self.alive or cell in self.outcome.no_way:
@@ -247,15 +271,6 @@ class Lockstep:
     def _shuffled(self, values: Iterable[Value]) -> list[Value]:
         ordered = list(values)
         return self.order.sample(ordered, len(ordered))
-
-    @contextmanager
-    def _spending(self, what: str) -> Iterator[None]:
-        begin = time.monotonic()
-        try:
-            yield
-        finally:
-            spent = self.outcome.spent_s
-            spent[what] = spent.get(what, 0.0) + time.monotonic() - begin
 
     @contextmanager
     def _giving_up(self, cell: Cell) -> Iterator[None]:

@@ -125,9 +125,8 @@ def describe(status: int) -> str:
 class Seat:
     """Which server is asked for: several of one build are so many interpreters.
 
-    number: from 0. The first one's templates compile in a process that has compiled nothing, and tell how long that
-    took; in the others the compiler has been warmed. device: whose arms it forks, for a compiler that was warmed for
-    the CPU may have touched CUDA, which its forks could then not use.
+    number: from 0. device: whose arms it forks, for a compiler that was warmed for the CPU may have touched CUDA, which
+    its forks could then not use.
     """
 
     build: Build
@@ -180,10 +179,11 @@ class Processes:
         self._listener.close()
         self._folder.cleanup()
 
-    def server(self, seat: Seat, *, compiler: bool = False) -> Channel:
+    def server(self, seat: Seat, *, compiler: bool = False, warm: bool = True) -> Channel:
         """The server of a seat, started at first use; with the compiler imported where forks will need it.
 
-        Raises ArmError where it cannot be started.
+        warm: whether it compiles something at once, which it never does for forks on CUDA. Raises ArmError where it
+        cannot be started.
         """
         with self._guard:
             starting = self._starting.setdefault(seat, threading.Lock())
@@ -195,7 +195,7 @@ class Processes:
             server = self.servers[seat]
             if compiler and not server.ready:
                 with _as_arm_error():
-                    server.channel.ask({"do": "compiler", "warm": _is_warmed(seat)}, START_S)
+                    server.channel.ask({"do": "compiler", "warm": warm and seat.device == "cpu"}, START_S)
                 server.ready = True
         return server.channel
 
@@ -246,8 +246,9 @@ def _hidden(seat: Seat) -> dict[str, str]:
 
 def describing(build: Build) -> Seat:
     """The seat of a server that can be asked what there is on every device of this machine."""
-    return Seat(build, device="cuda" if Path("/dev/nvidia0").exists() else "cpu")
+    return Seat(build, device="cuda" if has_cuda() else "cpu")
 
 
-def _is_warmed(seat: Seat) -> bool:
-    return seat.number > 0 and seat.device == "cpu"
+def has_cuda() -> bool:
+    """Whether this machine has a GPU of NVIDIA's, told without torch."""
+    return Path("/dev/nvidia0").exists()

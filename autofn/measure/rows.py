@@ -119,12 +119,17 @@ class Rows:
         for phase in self.phases:
             yield self.record(variant, phase, "first_call_s", "s", value=first_call_s[phase], processes=1)
 
+    def no_first_calls(self, variant: str, status: str, reason: str) -> Iterator[Record]:
+        """The rows of an arm whose first calls tell nothing."""
+        for phase in self.phases:
+            yield self.record(variant, phase, "first_call_s", "s", status=status, reason=reason)
+
     def missing(self, variant: str, status: str, reason: str) -> Iterator[Record]:
         """The rows of an arm that has no values, each with the reason."""
         reason = reason.removeprefix(f"{self.group.function} ({variant}): ")
         yield from self.no_memory(variant, status, reason)
         yield from self.no_error(variant, status, reason)
+        yield from self.no_first_calls(variant, status, reason)
         for phase in self.phases:
-            yield self.record(variant, phase, "first_call_s", "s", status=status, reason=reason)
             for way in self.ways:
                 yield self.time(variant, phase, way, status=status, reason=reason)

@@ -28,12 +28,6 @@ from typing import Any, NoReturn
 from .channel import Channel, LostError, Message, connect
 from .protocols import WALL
 
-# Refilling a 2 MB cache takes about 0.1 ms: below 2 % of such a call.
-LONG_S = 5e-3
-# After another arm, and at new places, the first calls take 1.03 to 1.28 of the time of later ones, the second ones up
-# to 1.07, the fourth 1.01. With one call before them, samples of 7 calls and of 8, with two, differed by a percent.
-CALLS_BEFORE = 3
-
 
 def serve(path: str, name: str, package: str) -> None:
     """The server: answers until the coordinator goes away.
@@ -305,7 +299,7 @@ class Generation(Role):
         import torch
 
         from ..case import Key, prepare
-        from . import device_clock, placement, ways
+        from . import device_clock, placement, sampling, ways
 
         template, key = self.template, Key(**self.message["key"])
         torch.set_num_threads(self.message["threads"])
@@ -318,20 +312,23 @@ class Generation(Role):
         no_way: dict[str, dict[str, str]] = {}
         for way in self.message["ways"]:
             self.call_s[way] = {}
-            for phase in self.message["phases"]:
+            begin = time.perf_counter()
+            # A training step warms what the other phases need.
+            for phase in sorted(self.message["phases"], key=lambda phase: phase != "forward_backward"):
+                enough_s = max(0.0, sampling.WARM_S - (time.perf_counter() - begin))
                 try:
-                    self.call_s[way][phase] = self._warm_up(phase, way)
+                    self.call_s[way][phase] = self._warm_up(phase, way, enough_s)
                 except NotImplementedError as error:
                     if way == WALL:
                         raise
                     no_way.setdefault(way, {})[phase] = str(error)
         return {**first, "call_s": self.call_s, "no_way": no_way}
 
-    def _warm_up(self, phase: str, way: str) -> float:
+    def _warm_up(self, phase: str, way: str, enough_s: float) -> float:
         from . import sampling
 
         case, sample = self.placement.next(), self.samplers[way][phase]
-        return sampling.warm_up(lambda number: sample(case, number, self.clock))
+        return sampling.warm_up(lambda number: sample(case, number, self.clock), enough_s)
 
     def memory(self) -> Message:
         """The bytes of the case, counted in this process, which is then of no use for timing."""
@@ -359,13 +356,13 @@ class Generation(Role):
         """Seconds that `number` calls took; on CUDA with the state of the device before and after them.
 
         The data lie at new places. Some calls go before, unclocked: another arm had the caches, and the places are new.
-        A call of LONG_S or more fills the caches itself in a small part of its time, and goes alone.
         """
-        from . import device_state
+        from . import device_state, sampling
 
         case, sample = self.placement.next(), self.samplers[way][phase]
-        if self.call_s[way][phase] < LONG_S:
-            sample(case, CALLS_BEFORE + number // 8, self.clock)
+        before = sampling.calls_before(self.call_s[way][phase], number)
+        if before:
+            sample(case, before, self.clock)
         if case.key.device == "cpu":
             return {"s": sample(case, number, self.clock)}
         found = device_state.watched(partial(sample, case, number, self.clock), self.clock.state)
