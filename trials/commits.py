@@ -40,6 +40,7 @@ from .rivals import RIVALS
 ROOT = Path(__file__).parents[1]
 FUNCTION, VARIANT, WORKLOAD, PHASE = "rms_norm", "cpp", "small", "forward"
 CASES = 20
+BASE_TAG = "base"
 SAME, PLANTED = KINDS = ("same", "slower")
 # A row in so many is done twice, which makes the phase some 5 % slower.
 AGAIN_EVERY = 24
@@ -65,8 +66,7 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=300)
     parser.add_argument("--replays", type=int, default=100)
     chosen = parser.parse_args()
-    repository = scratch(chosen.out / "repository")
-    base, *heads = (side(name, repository, said=print) for name in ("base", *KINDS))
+    base, *heads = sides(scratch(chosen.out / "repository"))
     comparisons = {kind: Comparison(base, head, PHASES, chosen.budget) for kind, head in zip(KINDS, heads, strict=True)}
     pairs = cases(base)
     for number in range(chosen.runs):
@@ -89,7 +89,7 @@ def scratch(folder: Path) -> Path:
     shutil.rmtree(made, ignore_errors=True)
     made.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), str(made)], check=True)
-    _git(made, "tag", "base")
+    _git(made, "tag", BASE_TAG)
     _git(made, "commit", "--quiet", "--allow-empty", "--message", "nothing")
     _git(made, "tag", SAME)
     text = (made / KERNEL).read_text()
@@ -100,6 +100,11 @@ def scratch(folder: Path) -> Path:
     _git(made, "tag", PLANTED)
     made.replace(folder)
     return folder
+
+
+def sides(repository: Path) -> Iterator[Side]:
+    """The builds of the tags, the base's first, each when it is asked for."""
+    return (side(name, repository, said=print) for name in (BASE_TAG, *KINDS))
 
 
 def _git(folder: Path, *words: str) -> None:
