@@ -3,8 +3,8 @@
     python -m trials.whole_run --out FOLDER [--profile standard]
 
 A scratch clone of this repository measures its HEAD, with the compilers' caches of this one. A run that was interrupted
-goes on by the same command; its time would be that of a part, so it is then n/a. Overhead is all but the samples: the
-build, imports, compilation, forks, warm-up, calibration, and what asv itself does.
+goes on by the same command; its time would be that of a part, so it is then n/a. The overhead of processes and imports
+is servers, forks, the build and what asv itself does; what else is no sample, compiles, counts bytes and warms up.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from autofn.records import OK, write_atomically
 from autofn.registry import names
 
 ROOT = Path(__file__).parents[1]
+# Of what a group spends; "rest" is the build and asv's own.
+PROCESSES = ("servers", "forks", "rest")
 
 
 def main() -> None:
@@ -65,7 +67,10 @@ def _run(clone: Path, profile: str) -> float:
 
 
 def where_it_went(found: pd.DataFrame, seconds: float | None) -> dict[str, Any]:
-    """Cases, and seconds by what they were spent on; `overhead` is the part of the whole that is no sample."""
+    """Cases, and seconds by what they were spent on.
+
+    overhead: the part of the whole that is of processes and imports. samples: that of samples.
+    """
     times = found[(found["metric"] == "time_s") & (found["status"] == OK)]
     groups = times.drop_duplicates(["commit", "function", "workload", "dtype", "device"])["detail"]
     spent: dict[str, float] = {}
@@ -74,8 +79,9 @@ def where_it_went(found: pd.DataFrame, seconds: float | None) -> dict[str, Any]:
             spent[what] = round(spent.get(what, 0.0) + part, 1)
     told: dict[str, Any] = {"cases": len(times), "groups": len(groups), "spent_s": spent}
     if seconds is not None:
-        told["spent_s"] = {**spent, "rest": round(seconds - sum(spent.values()), 1)}
-        told["overhead"] = round(1 - spent.get("samples", 0.0) / seconds, 3)
+        spent["rest"] = round(seconds - sum(spent.values()), 1)
+        told["overhead"] = round(sum(spent.get(what, 0.0) for what in PROCESSES) / seconds, 3)
+        told["samples"] = round(spent.get("samples", 0.0) / seconds, 3)
     return told
 
 
