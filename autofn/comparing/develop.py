@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -18,6 +18,7 @@ from typing import Any
 from ..measure.lockstep import Effort
 from ..measure.processes import ArmError, Processes, Seat
 from ..records import Record, from_line
+from ..terms import kind_of
 from .builds import LOG_LINES, WORKING_TREE, BuildError, Side, environment
 from .changes import Change
 from .plan import NOT_OURS, edited, pairs
@@ -33,8 +34,8 @@ WATCHED = ("*.py", "*.cpp", "*.h", "*.cu", "*.cuh")
 class Turn:
     """What one turn gave.
 
-    checked: the records of the check. changes: of the variants that were timed. untouched: those whose code is that of
-    the base. seconds: by step, build, check, time.
+    checked: the records of the check. changes: of the times and bytes. untouched: the variants whose code is that of
+    the base, which are neither checked nor timed. seconds: by step, build, check, time.
     """
 
     checked: list[Record]
@@ -55,7 +56,8 @@ class Loop:
     described: Callable[[Side], Any]
 
     def turn(self, progress: Callable[[str], None] = lambda step: None) -> Turn:
-        """Builds, checks and times the working tree. Raises BuildError where it does not compile."""
+        """Builds, checks and times what differs from the base. Raises BuildError where it does not compile."""
+        chosen, untouched = self._variants()
         seconds: dict[str, float] = {}
         # Interpreters start beside what is not timed.
         with ThreadPoolExecutor(1) as beside:
@@ -67,10 +69,10 @@ class Loop:
             beside.submit(self._start, self._here())
             with _timed(seconds, "check"):
                 progress("checking")
-                checked = self._check()
+                checked = self._check(chosen)
         with _timed(seconds, "time"):
             progress("timing")
-            changes, untouched = self._compare()
+            changes = self._compare(chosen)
         return Turn(checked, changes, untouched, seconds)
 
     def _here(self) -> Side:
@@ -84,11 +86,19 @@ class Loop:
             with suppress(ArmError):
                 self.processes.server(Seat(side.build, number))
 
-    def _check(self) -> list[Record]:
+    def _variants(self) -> tuple[list[str], list[str]]:
+        """The variants that are written whose code differs from the base's, or else all of them; and the others."""
+        stems = [file.stem for file in (self.root / "autofn" / "functions" / self.function).glob("*.py")]
+        written = sorted(stem for stem in stems if kind_of(stem) not in (None, *NOT_OURS))
+        differing = edited(self.base.folder or self.root, self.root, self.function, written) or written
+        return differing, [name for name in written if name not in differing]
+
+    def _check(self, variants: Sequence[str]) -> list[Record]:
         """In a process of its own: this one has imported the code as it was."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "check.json"
-            command = [sys.executable, "-m", "autofn", "check", self.function, "--json", str(file)]
+            chosen = [word for variant in variants for word in ("--variant", variant)]
+            command = [sys.executable, "-m", "autofn", "check", self.function, *chosen, "--json", str(file)]
             done = subprocess.run(
                 command, cwd=folder, env=self._here().build.variables(), capture_output=True, text=True
             )
@@ -96,19 +106,14 @@ class Loop:
                 raise BuildError(f"the check could not be run:\n{_end(done.stderr)}")
             return [from_line(json.dumps(found)) for found in json.loads(file.read_text())]
 
-    def _compare(self) -> tuple[list[Change], list[str]]:
-        """The changes of the variants whose code differs (of all where none does), and the other variants."""
+    def _compare(self, variants: Sequence[str]) -> list[Change]:
         here = self._here()
         before, now = self.described(self.base), self.described(here)
         if not before[self.function]:
-            return [], []
-        written = [name for name, kind in now[self.function]["variants"] if kind not in NOT_OURS]
-        folder = self.base.folder or self.root
-        differing = edited(folder, self.root, self.function, written) or written
-        chosen = pairs(before, now, [self.function], variants=differing, workloads=[self.workload])
+            return []
+        chosen = pairs(before, now, [self.function], variants=variants, workloads=[self.workload])
         comparison = Comparison(self.base, here, PHASES, EFFORT.budget_s)
-        changes = [change for pair in chosen for change in one_look(self.processes, comparison, pair, EFFORT)]
-        return changes, [name for name in written if name not in differing]
+        return [change for pair in chosen for change in one_look(self.processes, comparison, pair, EFFORT)]
 
 
 def rebuild(root: Path) -> None:
