@@ -60,14 +60,14 @@ def measurable() -> dict[str, Sequence[str]]:
     return {"workload": PROFILES[profile()]["workloads"], "dtype": PROFILES[profile()]["dtypes"], "device": here}
 
 
-# Seconds on a quiet machine: to start a server with the compiler, half of it as two start at a time; to compile once
-# more what the cache holds; by workload for an arm in each server its template and a generation, and a round of all
-# phases. See docs/measuring.md.
-SERVER_S, COMPILE_S = 1.3, 0.85
-ARM_S = {"tiny": 0.08, "small": 0.09, "large": 0.47}
-ROUND_S = {"tiny": 0.014, "small": 0.018, "large": 0.11}
-# Until a benchmark's process has handed its case over to asv.
-HAND_OVER_S = 0.04
+# Seconds on a quiet machine: to ask what a Function has; to start a server with the compiler, as two start at once; to
+# compile in each what the cache holds; by workload for an arm in each server its template and a generation, and a round
+# of all phases. `python -m trials.whole_run` shows where they go.
+DESCRIBE_S, SERVER_S, COMPILE_S = 1.2, 1.7, 0.15
+ARM_S = {"tiny": 0.04, "small": 0.05, "large": 0.29}
+ROUND_S = {"tiny": 0.014, "small": 0.017, "large": 0.077}
+# To see whether others are busy; until a benchmark's process has handed its case over to asv.
+BUSY_S, HAND_OVER_S = 0.2, 0.012
 
 
 def estimate_s(name: str, functions: Iterable[str], device_count: int = 1, root: Path | None = None) -> float:
@@ -84,11 +84,18 @@ def _estimate_s(effort: Mapping[str, Any], variants: Sequence[str], device_count
     arms = (len(variants) + 1) * effort["servers"]
     budget = len(variants) * len(PHASES) * effort["budget_s"]
     groups = sum(
-        arms * ARM_S[workload] + max(budget, arms * effort["rounds"] * ROUND_S[workload]) + compiled * COMPILE_S
+        arms * ARM_S[workload]
+        + max(budget, arms * effort["rounds"] * ROUND_S[workload])
+        + compiled * effort["servers"] * COMPILE_S
+        + BUSY_S
         for workload in effort["workloads"]
     )
     cases = len(variants) * len(effort["workloads"]) * (len(PHASES) + len(MEMORY))
-    return effort["servers"] * SERVER_S + len(effort["dtypes"]) * device_count * (groups + cases * HAND_OVER_S)
+    return (
+        DESCRIBE_S
+        + effort["servers"] * SERVER_S
+        + len(effort["dtypes"]) * device_count * (groups + cases * HAND_OVER_S)
+    )
 
 
 def sample(function: str, version: str, *, own: bool = False) -> dict[str, Any]:
