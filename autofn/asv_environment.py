@@ -15,13 +15,13 @@ import math
 import os
 import sys
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from asv import util
+from asv import runner, util
 from asv.benchmarks import Benchmarks
 from asv.console import log
 from asv.environment import EnvironmentUnavailable
@@ -32,40 +32,60 @@ from .asv_axes import AXES, selected
 from .asv_run import BUILD, estimate_s, measurable, profile
 
 PACKAGE = Path(__file__).parent
-CHOSEN = Benchmarks.benchmark_selection.fget
-"""What --bench selects, as asv has it: by benchmark the places of its cases."""
+# How asv names the module of our suites' caches, without the package that it is in.
+SUITES = "asv"
+# asv's own, which those below take the place of.
+CHOSEN, FAIL = Benchmarks.benchmark_selection.fget, runner.fail_benchmark
 
 
 def measured_selection(benchmarks: Benchmarks) -> dict[str, list[int] | None]:
-    """Of what --bench selects, what the profile measures on this machine's devices.
+    """Of what --bench selects, by benchmark, the places of the cases that the profile measures on this machine.
 
-    asv starts a process a case, 8 ms, and three in four would only say that nobody asked for theirs. What is left out
-    keeps the results that it has.
+    asv starts a process a case, and three in four would only say that nobody asked for theirs. What is left out keeps
+    the results that it has. Raises UserError, which asv tells, where nothing is left or for a profile or device that
+    there is not.
     """
-    # asv asks four times a benchmark.
+    # asv asks once a benchmark, and the answer is of all of them.
     if "measured" not in vars(benchmarks):
-        wanted = measurable()
         chosen = {name: cases for name, cases in CHOSEN(benchmarks).items() if name in benchmarks}
-        benchmarks.measured = {name: _kept(benchmarks[name], cases, wanted) for name, cases in chosen.items()}
-    found: dict[str, list[int] | None] = benchmarks.measured
-    return found
+        found = {name: _measured(benchmarks[name], cases) for name, cases in chosen.items()}
+        if any(chosen.values()) and not any(cases is None or cases for cases in found.values()):
+            _refuse(f"nothing that is selected is measured at profile {profile()} here; AUTOFN_PROFILE names another")
+        benchmarks.measured = found
+    measured: dict[str, list[int] | None] = benchmarks.measured
+    return measured
 
 
-def _kept(
-    benchmark: Mapping[str, Any], chosen: list[int] | None, wanted: Mapping[str, Sequence[str]]
-) -> list[int] | None:
-    if chosen is None or tuple(benchmark["param_names"]) != AXES:
-        return chosen
+def fail_measured(benchmark: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+    """What asv notes of a benchmark that cannot run: a failure of the cases that would have been measured."""
+    failed = FAIL(benchmark, *args, **kwargs)
+    places = list(range(len(failed.result)))
+    measured = {*(_measured(benchmark, places) or places)}
+    return failed._replace(result=[None if place in measured else math.nan for place in places])
+
+
+def _measured(benchmark: Mapping[str, Any], places: list[int] | None) -> list[int] | None:
+    if places is None or not str(benchmark.get("setup_cache_key")).startswith(f"{SUITES}."):
+        return places
+    try:
+        wanted = measurable()
+    except ValueError as error:
+        _refuse(str(error))
     # asv writes the values of an axis as Python would.
     kept = [
         [axis not in wanted or ast.literal_eval(value) in wanted[axis] for value in values]
         for axis, values in zip(AXES, benchmark["params"], strict=True)
     ]
     taken = [all(case) for case in itertools.product(*kept)]
-    return [place for place in chosen if taken[place]]
+    return [place for place in places if taken[place]]
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise util.UserError(reason)
 
 
 Benchmarks.benchmark_selection = property(measured_selection)
+runner.fail_benchmark = fail_measured
 
 
 class SharedEnvironment(Virtualenv):
@@ -120,7 +140,7 @@ def _is_own(project: str) -> bool:
 
 @cache
 def _say_how_long(root: Path | None) -> None:
-    """Once, before the first commit is built. Raises UserError, which asv tells, for a profile that there is not.
+    """Once, before the first commit is built. Raises UserError for a profile or device that there is not.
 
     root: of somebody's own repository.
     """
@@ -128,9 +148,9 @@ def _say_how_long(root: Path | None) -> None:
     parser.add_argument("--bench", "-b", action="append", default=[])
     functions = selected(parser.parse_known_args(sys.argv[1:])[0].bench, root)
     try:
-        chosen = profile()
+        chosen, _ = profile(), measurable()
     except ValueError as error:
-        raise util.UserError(str(error)) from error
+        _refuse(str(error))
     minutes = math.ceil(estimate_s(chosen, functions, root=root) / 60)
     log.info(
         f"{len(functions)} Functions at profile {chosen}: about {minutes} min a commit and device on a quiet "

@@ -14,7 +14,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from asv import runner
 from asv.benchmarks import Benchmarks
+from asv.util import UserError
 from asv_runner.benchmarks.mark import SkipNotImplemented
 from support import (
     DECLARATION,
@@ -234,14 +236,31 @@ def test_a_run_may_be_of_one_device(monkeypatch):
         asv_run.devices()
 
 
+AXES = [[repr(value) for value in axis] for axis in (asv_axes.VARIANTS, WORKLOADS, DTYPES, DEVICES)]
+OURS = {
+    "name": "timing.ant.forward_time", "params": AXES, "param_names": [*asv_axes.AXES], "setup_cache_key": "asv.ant:52",
+}  # fmt: skip
+THEIRS = {"name": "theirs.sort.time_it", "params": [["<a>", "<b>"]] * 4, "param_names": [*asv_axes.AXES]}
+PLAIN = {"name": "theirs.plain.time_it", "params": [], "param_names": []}
+
+
+def listed(regex, *benchmarks):
+    return Benchmarks(SimpleNamespace(benchmark_dir="benchmarks"), benchmarks, regex)
+
+
+def cases(places):
+    every = list(itertools.product(asv_axes.VARIANTS, WORKLOADS, DTYPES, DEVICES))
+    return [every[place] for place in places]
+
+
 @pytest.mark.parametrize(
     ("profile", "gpu", "device", "regex", "expected"),
     [
         ("glance", False, "", None, {("small", "float32", "cpu")}),
-        ("standard", False, "", "large", {("large", dtype, "cpu") for dtype in ("float32", "bfloat16")}),
+        ("standard", False, "", "large|theirs", {("large", dtype, "cpu") for dtype in ("float32", "bfloat16")}),
         ("glance", True, "", None, {("small", "float32", device) for device in ("cpu", "cuda")}),
         ("glance", True, "cuda", None, {("small", "float32", "cuda")}),
-        ("quick", False, "", "float64", set()),
+        ("quick", False, "", "float64|theirs", set()),
     ],
 )
 def test_asv_starts_a_process_for_what_is_measured_and_for_nothing_else(
@@ -250,22 +269,40 @@ def test_asv_starts_a_process_for_what_is_measured_and_for_nothing_else(
     monkeypatch.setenv("AUTOFN_PROFILE", profile)
     monkeypatch.setenv("AUTOFN_DEVICE", device)
     monkeypatch.setattr(asv_run, "has_cuda", lambda: gpu)
-    axes = [[repr(value) for value in axis] for axis in (asv_axes.VARIANTS, WORKLOADS, DTYPES, DEVICES)]
-    listed = [
-        {"name": "timing.ant.forward_time", "params": axes, "param_names": [*asv_axes.AXES]},
-        {"name": "theirs.sorting.time_it", "params": [["1", "2"]], "param_names": ["n"]},
-        {"name": "theirs.plain.time_it", "params": [], "param_names": []},
-    ]
     assert Benchmarks.benchmark_selection.fget is asv_environment.measured_selection
-    whole = Benchmarks(SimpleNamespace(benchmark_dir="benchmarks"), listed, regex)
-    found = whole.filter_out({"theirs.plain.time_it"}).benchmark_selection
-    assert whole.benchmark_selection.get("theirs.plain.time_it") is None
-    cases = list(itertools.product(asv_axes.VARIANTS, WORKLOADS, DTYPES, DEVICES))
-    mine = [cases[place] for place in found.get("timing.ant.forward_time", [])]
+    found = listed(regex, OURS, THEIRS, PLAIN).filter_out({PLAIN["name"]}).benchmark_selection
+    mine = cases(found.get(OURS["name"], []))
     assert set(mine) == {(variant, *case) for variant in asv_axes.VARIANTS for case in expected}
     assert len(mine) == len(set(mine))
-    if regex is None:
-        assert found["theirs.sorting.time_it"] == [0, 1]
+    assert found[THEIRS["name"]] == list(range(16)), "what is not ours is all there"
+    assert PLAIN["name"] not in found
+
+
+@pytest.mark.parametrize(
+    ("profile", "device", "regex", "words"),
+    [
+        ("quick", "", "float64", "nothing that is selected is measured at profile quick here; AUTOFN_PROFILE names"),
+        ("quick", "cuda", None, "nothing that is selected is measured at profile quick here"),
+        ("quick", "gpu", None, "AUTOFN_DEVICE: must be one of cpu, cuda, got 'gpu'"),
+        ("fast", "", None, "AUTOFN_PROFILE: must be one of glance"),
+    ],
+)
+def test_asv_is_told_that_it_has_nothing_to_do(monkeypatch, profile, device, regex, words):
+    monkeypatch.setenv("AUTOFN_PROFILE", profile)
+    monkeypatch.setenv("AUTOFN_DEVICE", device)
+    monkeypatch.setattr(asv_run, "has_cuda", lambda: False)
+    with pytest.raises(UserError, match=words):
+        listed(regex, OURS).benchmark_selection  # noqa: B018
+
+
+def test_of_a_commit_that_fails_the_cases_fail_that_would_have_been_measured(monkeypatch):
+    monkeypatch.setenv("AUTOFN_PROFILE", "glance")
+    monkeypatch.setattr(asv_run, "has_cuda", lambda: False)
+    found = runner.fail_benchmark(OURS, stderr="it does not build").result
+    failed = {case[1:] for case, value in zip(cases(range(len(found))), found, strict=True) if value is None}
+    assert failed == {("small", "float32", "cpu")}
+    assert runner.fail_benchmark(THEIRS).result == [None] * 16
+    assert runner.fail_benchmark(PLAIN).result == [None]
 
 
 # The run behind a setup_cache

@@ -62,7 +62,8 @@ def _run(repository: Path, kind: str, functions: Sequence[str], profile: str) ->
         env={**os.environ, **caches, "AUTOFN_PROFILE": profile},
     )  # fmt: skip
     seconds = time.monotonic() - begin
-    if done.returncode not in (0, 1):
+    # Status 1 is a regression, or a mistake.
+    if "SIGNIFICANTLY" not in done.stdout:
         raise RuntimeError(f"asv continuous ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
     return {"seconds": round(seconds), "reported": list(reported(done.stdout))}
 

@@ -74,15 +74,21 @@ def _turn(console: Console, loop: Loop) -> int:
 
 
 def _tell(console: Console, loop: Loop, turn: Turn) -> int:
+    from rich.markup import escape
+
     from ..checks.checked import Checked
     from ..comparing.changes import WORSE
+    from ..records import OK
     from .findings import print_problems
 
     checked = Checked(tuple(turn.checked))
     if checked.errors:
         console.print(f"[bold red]WRONG[/]  {len(checked.errors)} errors, {len(checked.warnings)} warnings")
+    elif not any(record.status == OK for record in turn.checked):
+        why = escape(next((record.reason for record in turn.checked), "no rule fits"))
+        console.print(f"[bold yellow]not checked[/]  {why}", highlight=False)
     else:
-        passed = sum(record.status == "ok" for record in turn.checked)
+        passed = sum(record.status == OK for record in turn.checked)
         console.print(f"[bold green]right[/]  {passed} checks passed, {len(checked.warnings)} warnings")
     print_problems(console, checked)
     _table(console, loop, turn)

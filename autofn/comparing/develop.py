@@ -18,15 +18,17 @@ from typing import Any
 from ..measure.lockstep import Effort
 from ..measure.processes import ArmError, Processes, Seat
 from ..records import Record, from_line
-from ..terms import kind_of
+from ..terms import COMPILED, kind_of
 from .builds import LOG_LINES, WORKING_TREE, BuildError, Side, environment
 from .changes import Change
-from .plan import NOT_OURS, edited, pairs
+from .plan import edited, pairs
 from .run import Comparison, one_look
 
 # One workload, two phases: an answer while the thought is still there.
 PHASES = ("forward", "backward")
 EFFORT = Effort(budget_s=4.0, rounds=6, servers=4)
+# The quick check compiles nothing. Of what compiles this is checked, as it takes seconds.
+OF_COMPILED = ("--level", "full", "--select", "value", "--select", "gradient", "--dtype", "float32")
 WATCHED = ("*.py", "*.cpp", "*.h", "*.cu", "*.cuh")
 
 
@@ -35,7 +37,7 @@ class Turn:
     """What one turn gave.
 
     checked: the records of the check. changes: of the times and bytes. untouched: the variants whose code is that of
-    the base, which are neither checked nor timed. seconds: by step, build, check, time.
+    the base, and which were neither checked nor timed. seconds: by step, build, check, time.
     """
 
     checked: list[Record]
@@ -56,11 +58,12 @@ class Loop:
     described: Callable[[Side], Any]
 
     def turn(self, progress: Callable[[str], None] = lambda step: None) -> Turn:
-        """Builds, checks and times what differs from the base. Raises BuildError where it does not compile."""
+        """Builds, checks and times what differs from the base, or all. Raises BuildError where it does not compile."""
         chosen, untouched = self._variants()
         seconds: dict[str, float] = {}
         # Interpreters start beside what is not timed.
-        with ThreadPoolExecutor(1) as beside:
+        beside = ThreadPoolExecutor(1)
+        try:
             beside.submit(self._start, self.base)
             with _timed(seconds, "build"):
                 progress("building")
@@ -70,9 +73,11 @@ class Loop:
             with _timed(seconds, "check"):
                 progress("checking")
                 checked = self._check(chosen)
-        with _timed(seconds, "time"):
-            progress("timing")
-            changes = self._compare(chosen)
+            with _timed(seconds, "time"):
+                progress("timing")
+                changes = self._compare(chosen)
+        finally:
+            beside.shutdown(wait=False, cancel_futures=True)
         return Turn(checked, changes, untouched, seconds)
 
     def _here(self) -> Side:
@@ -86,19 +91,32 @@ class Loop:
             with suppress(ArmError):
                 self.processes.server(Seat(side.build, number))
 
-    def _variants(self) -> tuple[list[str], list[str]]:
-        """The variants that are written whose code differs from the base's, or else all of them; and the others."""
-        stems = [file.stem for file in (self.root / "autofn" / "functions" / self.function).glob("*.py")]
-        written = sorted(stem for stem in stems if kind_of(stem) not in (None, *NOT_OURS))
-        differing = edited(self.base.folder or self.root, self.root, self.function, written) or written
+    def _variants(self) -> tuple[list[str] | None, list[str]]:
+        """The variants whose code differs from the base's, and the others; (None, []) where all differ or none does."""
+        if self.base.folder is None:
+            return None, []
+        written = sorted({*_written(self.base.folder, self.function), *_written(self.root, self.function)})
+        differing = edited(self.base.folder, self.root, self.function, written)
+        if differing in ([], written):
+            return None, []
         return differing, [name for name in written if name not in differing]
 
-    def _check(self, variants: Sequence[str]) -> list[Record]:
-        """In a process of its own: this one has imported the code as it was."""
+    def _check(self, variants: Sequence[str] | None) -> list[Record]:
+        """In a process of its own: this one has imported the code as it was. None means all variants."""
+        there = [name for name in _written(self.root, self.function) if variants is None or name in variants]
+        if variants is None:
+            return self._run_check()
+        compiling = [name for name in there if kind_of(name) in COMPILED]
+        others = [name for name in there if name not in compiling]
+        return [
+            *(self._run_check(*_chosen(others)) if others else []),
+            *(self._run_check(*_chosen(compiling), *OF_COMPILED) if compiling else []),
+        ]
+
+    def _run_check(self, *options: str) -> list[Record]:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "check.json"
-            chosen = [word for variant in variants for word in ("--variant", variant)]
-            command = [sys.executable, "-m", "autofn", "check", self.function, *chosen, "--json", str(file)]
+            command = [sys.executable, "-m", "autofn", "check", self.function, *options, "--json", str(file)]
             done = subprocess.run(
                 command, cwd=folder, env=self._here().build.variables(), capture_output=True, text=True
             )
@@ -106,7 +124,7 @@ class Loop:
                 raise BuildError(f"the check could not be run:\n{_end(done.stderr)}")
             return [from_line(json.dumps(found)) for found in json.loads(file.read_text())]
 
-    def _compare(self, variants: Sequence[str]) -> list[Change]:
+    def _compare(self, variants: Sequence[str] | None) -> list[Change]:
         here = self._here()
         before, now = self.described(self.base), self.described(here)
         if not before[self.function]:
@@ -114,6 +132,16 @@ class Loop:
         chosen = pairs(before, now, [self.function], variants=variants, workloads=[self.workload])
         comparison = Comparison(self.base, here, PHASES, EFFORT.budget_s)
         return [change for pair in chosen for change in one_look(self.processes, comparison, pair, EFFORT)]
+
+
+def _written(folder: Path, function: str) -> list[str]:
+    """The variants that a Function of the package has a file of."""
+    stems = [file.stem for file in (folder / "autofn" / "functions" / function).glob("*.py")]
+    return sorted(stem for stem in stems if kind_of(stem))
+
+
+def _chosen(variants: Sequence[str]) -> list[str]:
+    return [word for variant in variants for word in ("--variant", variant)]
 
 
 def rebuild(root: Path) -> None:

@@ -16,8 +16,8 @@ from .builds import Side
 
 # What every Function runs through, beside its own folder.
 SHARED = (
-    "csrc", "arithmetic.py", "compiled.py", "extension.py", "refusal.py", "registry.py", "require.py", "spec.py",
-    "triton_kernels.py",
+    "csrc", "arithmetic.py", "compile_flags.py", "compiled.py", "extension.py", "refusal.py", "registry.py",
+    "require.py", "spec.py", "triton_kernels.py",
 )  # fmt: skip
 # PyTorch's own code, the same in both builds unless their torch differs.
 NOT_OURS = (*DERIVED, "native")
@@ -63,7 +63,8 @@ def edited(base: Path, head: Path, function: str, variants: Sequence[str]) -> li
     """The variants of a Function of the package whose code differs between two of its folders.
 
     A variant is made of its own file and of what that imports from beside it, one in C++ of all that is compiled. What
-    differs in the Spec, or in the Python that all run through, concerns all of them.
+    differs in the Spec and what that imports, the reference among it, or in the Python that all run through, concerns
+    all of them. (Of `setup.py` nothing is known: a folder of packages has none.)
     """
     return [variant for variant in variants if _code(base, function, variant) != _code(head, function, variant)]
 
@@ -71,7 +72,8 @@ def edited(base: Path, head: Path, function: str, variants: Sequence[str]) -> li
 def _code(folder: Path, function: str, variant: str) -> str:
     package = folder / "autofn"
     mine = Path("functions") / function
-    files = [mine / "__init__.py", *(mine / f"{module}.py" for module in _imported(package / mine, variant))]
+    modules = _imported(package / mine, "__init__") | _imported(package / mine, variant)
+    files = [mine / f"{module}.py" for module in modules]
     files += [Path(name) for name in SHARED if name.endswith(".py")]
     if kind_of(variant) == "cpp":
         compiled = [file for kind in SOURCES if kind != "*.py" for file in (package / mine).rglob(kind)]

@@ -21,18 +21,28 @@ NOT_ASKED = "`autofn bench` finds it; this run was of times and bytes"
 
 
 def measure(
-    processes: Processes, build: Build, rows: Rows, arms: Sequence[Arm], effort: Effort, *, whole: bool = True
+    processes: Processes,
+    build: Build,
+    rows: Rows,
+    arms: Sequence[Arm],
+    effort: Effort,
+    *,
+    errors_and_first_calls: bool = True,
 ) -> Iterator[Record]:
     """Every record of the group: saved bytes, first calls and times of each arm, or the reason why there are none.
 
-    whole: whether what the first calls take is told too, and the error of each arm, which needs the truth in float64.
+    errors_and_first_calls: whether the error of each arm is found too, which takes its truth in float64, and what first
+    calls take. Without, their records say that nobody asked.
     """
     specs = [
-        ArmSpec(arm.variant, rows.group.key(arm.variant), build, arm.compiled, memory=True, error=whole) for arm in arms
+        ArmSpec(
+            arm.variant, rows.group.key(arm.variant), build, arm.compiled, memory=True, error=errors_and_first_calls
+        )
+        for arm in arms
     ]
     if any(arm.variant == BASELINE for arm in arms):
         specs.append(ArmSpec(AGAIN, rows.group.key(BASELINE), build))
-    effort = replace(effort, enough=partial(_narrow, NARROW), first_calls=whole)
+    effort = replace(effort, enough=partial(_narrow, NARROW), first_calls=errors_and_first_calls)
     outcome = Lockstep(processes, specs, rows.phases, effort, rows.ways).run()
     for arm in arms:
         status, reason = _why_not(arm, outcome)
@@ -45,11 +55,11 @@ def measure(
             yield from rows.no_memory(arm.variant, FAILED, outcome.no_memory[arm.variant])
         if arm.variant in outcome.error:
             yield from rows.error(arm.variant, outcome.error[arm.variant])
-        elif whole:
+        elif errors_and_first_calls:
             yield from rows.no_error(arm.variant, FAILED, outcome.no_error[arm.variant])
         else:
             yield from rows.no_error(arm.variant, UNAVAILABLE, NOT_ASKED)
-        if whole:
+        if errors_and_first_calls:
             yield from rows.first_calls(arm.variant, outcome.prepared[arm.variant]["first_call_s"])
         else:
             yield from rows.no_first_calls(arm.variant, UNAVAILABLE, NOT_ASKED)

@@ -35,7 +35,7 @@ Times = dict[Cell, list[list[list[float]]]]
 Value = TypeVar("Value")
 
 HERE = Build()
-# In a generation, however long a round takes.
+# In a generation, however long a round takes: of one sample it could not be told whether something disturbed it.
 FEWEST_ROUNDS = 2
 
 

@@ -223,7 +223,7 @@ class Processes:
 
     def forget(self, build: Build) -> None:
         """Ends the servers of a build, whose code has changed: the next one that is asked for is started anew."""
-        for seat in [seat for seat in self.servers if seat.build == build]:
+        for seat in [seat for seat in list(self.servers) if seat.build == build]:
             self.servers.pop(seat).end()
 
     def fork(self, parent: Channel, name: str, **fields: Any) -> Worker:

@@ -28,6 +28,8 @@ from typing import Any, NoReturn
 from .channel import Channel, LostError, Message, connect
 from .protocols import WALL
 
+TRAINING_STEP = "forward_backward"
+
 
 def serve(path: str, name: str, package: str) -> None:
     """The server: answers until the coordinator goes away.
@@ -314,8 +316,9 @@ class Generation(Role):
             self.call_s[way] = {}
             begin = time.perf_counter()
             # A training step warms what the other phases need.
-            for phase in sorted(self.message["phases"], key=lambda phase: phase != "forward_backward"):
-                enough_s = max(0.0, sampling.WARM_S - (time.perf_counter() - begin))
+            for phase in sorted(self.message["phases"], key=lambda phase: phase != TRAINING_STEP):
+                spent_s = time.perf_counter() - begin if TRAINING_STEP in self.call_s[way] else 0.0
+                enough_s = max(0.0, sampling.WARM_S - spent_s)
                 try:
                     self.call_s[way][phase] = self._warm_up(phase, way, enough_s)
                 except NotImplementedError as error:

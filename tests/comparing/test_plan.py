@@ -52,7 +52,9 @@ def test_a_function_differs_where_its_folder_or_what_all_share_does(tmp_path, ch
 
 
 PARTS = {
-    "functions/ant/__init__.py": "1", "functions/ant/python.py": "from . import formula\n",
+    "functions/ant/__init__.py": "from .reference import ant\n",
+    "functions/ant/reference.py": "from .shapes import rows\n",
+    "functions/ant/shapes.py": "1", "functions/ant/python.py": "from . import formula\n",
     "functions/ant/python_mask.py": "from .inputs import check\n", "functions/ant/fused.py": "import math\n",
     "functions/ant/cpp.py": "from .inputs import check\n", "functions/ant/kernel.cpp": "1", "functions/ant/row.h": "1",
     "functions/ant/inputs.py": "from .formula import shape\n", "functions/ant/formula.py": "1",
@@ -74,6 +76,8 @@ VARIANTS = ["python", "python_mask", "fused", "cpp"]
         ({"functions/ant/inputs.py": "from .formula import shape, dtype\n"}, ["python_mask", "cpp"]),
         ({"functions/ant/formula.py": "2"}, ["python", "python_mask", "cpp"]),
         ({"functions/ant/__init__.py": "2"}, VARIANTS),
+        ({"functions/ant/shapes.py": "2"}, VARIANTS),
+        ({"compile_flags.py": "1"}, VARIANTS),
         ({"compiled.py": "2"}, VARIANTS),
         ({"functions/bee/python.py": "2", "cli/bench.py": "2"}, []),
     ],
