@@ -13,7 +13,7 @@ import torch
 from conftest import cases
 from support import case_of
 
-from autofn import compiled, registry
+from autofn import compiled, extension, registry
 from autofn.case import Case, Key, prepare
 from autofn.measure.placement import ALIGNMENT, LARGEST_BYTES, PAGE, Placement, shake_heap
 
@@ -151,3 +151,45 @@ def test_a_compiled_case_is_not_compiled_again_at_other_places():
 def test_the_heap_is_shaken_by_another_number_of_blocks_each_time():
     draw = random.Random(0)
     assert len({len(shake_heap(draw)) for _ in range(20)}) > 10
+
+
+MOVED = """
+import ctypes, sys
+from pathlib import Path
+import torch
+from support import case_of
+from autofn import extension, registry
+from autofn.case import Key, prepare
+from autofn.measure.placement import move_code
+
+def own(file):
+    lines, found, flags, inside = Path("/proc/self/smaps").read_text().splitlines(), 0, [], False
+    for line in lines:
+        if "-" in line.split()[0]:
+            inside = line.endswith(" " + file)
+            flags += [line.split()[1]] if inside else []
+        elif inside and line.startswith("Private_Dirty"):
+            found += 1024 * int(line.split()[1])
+    return found, flags
+
+spec = registry.spec("exp")
+case = prepare(spec, Key("exp", "cpp", "small", "float32", "cpu"), registry.load("exp", "cpp", "cpu"))
+before = case.forward()
+file = sys.modules[extension.EXTENSION].__file__
+held, flags = own(file)
+moved = move_code(file)
+assert moved > 1e5, moved
+now, after = own(file)
+assert now - held >= 0.9 * moved, (held, now, moved)
+assert after == flags, "nothing stays writable"
+assert all(torch.equal(one, two) for one, two in zip(before, case.forward(), strict=True))
+assert move_code("/nowhere/_C.so") == 0
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="the system tells nothing of its pages")
+@pytest.mark.skipif(bool(extension.unavailable()), reason=str(extension.unavailable()))
+def test_the_code_of_a_library_gets_pages_of_its_own_and_does_what_it_did():
+    command = [sys.executable, "-c", MOVED]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

@@ -1,8 +1,10 @@
-"""Where the data of a case lie in memory: drawn anew for every sample, so that a time is not that of one place.
+"""Where data and code lie in memory: drawn anew for every sample or process, so that a time is not that of one place.
 
 A time depends on the place. `rms_norm` (native, small) takes 22.7 us where its output begins 0x240 beyond its input
 within a page, else 27 us. malloc is deterministic, so processes forked from one interpreter get the same places, agree
-with each other, and differ from those of the next interpreter.
+with each other, and differ from those of the next interpreter. Code lies where the page cache holds its file,
+for all processes and for hours: of two extensions alike byte for byte one took 4.5 % longer for the backward of
+`layer_norm` (cpp, small) in each of 24 interpreters, until its file was read anew.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 import ctypes
 import random
 from dataclasses import dataclass, replace
+from mmap import PROT_EXEC, PROT_READ, PROT_WRITE
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -71,6 +75,34 @@ def shake_heap(draw: random.Random) -> list[Any]:
     small = [bytearray(draw.randrange(16, PAGE // 2)) for _ in range(draw.randrange(1, 200))]
     sizes = [draw.randrange(ALIGNMENT, 32 * PAGE) for _ in range(draw.randrange(1, 40))]
     return [*small, *(torch.empty(size, dtype=torch.uint8) for size in sizes)]
+
+
+def move_code(file: str) -> int:
+    """Gives the code and constants of a loaded library other pages, this process's own; how many bytes they are.
+
+    A page of a private mapping is copied when it is written to, which is done with what it holds already. 0 where the
+    library is not loaded, or the system has no `/proc` or does not let code be written.
+    """
+    maps = Path("/proc/self/maps")
+    lines = maps.read_text().splitlines() if maps.exists() else []
+    # Begin and end, permissions, offset, device, inode, path.
+    fields = [line.split(maxsplit=5) for line in lines if line.endswith(f" {file}")]
+    return sum(_copied(span, flags) for span, flags, *_ in fields)
+
+
+def _copied(span: str, flags: str) -> int:
+    """How many bytes it copied of a line of /proc/self/maps, such as "7f00-8f00" "r-xp": none of what is writable."""
+    if not flags.startswith("r-") or not flags.endswith("p"):
+        return 0
+    begin, end = (int(address, 16) for address in span.split("-"))
+    libc, size = ctypes.CDLL(None), end - begin
+    own = PROT_READ | (PROT_EXEC if "x" in flags else 0)
+    if libc.mprotect(ctypes.c_void_p(begin), ctypes.c_size_t(size), own | PROT_WRITE):
+        return 0
+    held = memoryview((ctypes.c_char * size).from_address(begin)).cast("B")
+    held[::PAGE] = bytes(held[::PAGE])
+    libc.mprotect(ctypes.c_void_p(begin), ctypes.c_size_t(size), own)
+    return size
 
 
 @dataclass

@@ -300,12 +300,16 @@ class Generation(Role):
         """
         import torch
 
+        from .. import extension
         from ..case import Key, prepare
         from . import device_clock, placement, sampling, ways
 
         template, key = self.template, Key(**self.message["key"])
         torch.set_num_threads(self.message["threads"])
         first = {} if template.runs else first_calls(template.spec, self.message, template.apply)
+        # Each build has an extension of its own: what else is loaded lies at one place for all arms.
+        if extension.EXTENSION in sys.modules:
+            placement.move_code(str(sys.modules[extension.EXTENSION].__file__))
         self.kept = placement.shake_heap(self.draw)
         case = prepare(template.spec, key, template.apply)
         self.placement = placement.Placement(case, self.draw)
