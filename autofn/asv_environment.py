@@ -42,14 +42,15 @@ def measured_selection(benchmarks: Benchmarks) -> dict[str, list[int] | None]:
     """Of what --bench selects, by benchmark, the places of the cases that the profile measures on this machine.
 
     asv starts a process a case, and three in four would only say that nobody asked for theirs. What is left out keeps
-    the results that it has. Raises UserError, which asv tells, where nothing is left or for a profile or device that
-    there is not.
+    the results that it has. Raises UserError, which asv tells, where the profile has nothing of it, and for a profile
+    or device that there is not. Where the machine lacks the device that AUTOFN_DEVICE names, the setup_caches say so.
     """
     # asv asks once a benchmark, and the answer is of all of them.
     if "measured" not in vars(benchmarks):
         chosen = {name: cases for name, cases in CHOSEN(benchmarks).items() if name in benchmarks}
         found = {name: _measured(benchmarks[name], cases) for name, cases in chosen.items()}
-        if any(chosen.values()) and not any(cases is None or cases for cases in found.values()):
+        nothing = not any(cases is None or cases for cases in found.values())
+        if any(chosen.values()) and nothing and measurable()["device"]:
             _refuse(f"nothing that is selected is measured at profile {profile()} here; AUTOFN_PROFILE names another")
         benchmarks.measured = found
     measured: dict[str, list[int] | None] = benchmarks.measured
@@ -60,7 +61,7 @@ def fail_measured(benchmark: Mapping[str, Any], *args: Any, **kwargs: Any) -> An
     """What asv notes of a benchmark that cannot run: a failure of the cases that would have been measured."""
     failed = FAIL(benchmark, *args, **kwargs)
     places = list(range(len(failed.result)))
-    measured = {*(_measured(benchmark, places) or places)}
+    measured = set(_measured(benchmark, places) or [])
     return failed._replace(result=[None if place in measured else math.nan for place in places])
 
 

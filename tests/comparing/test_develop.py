@@ -123,18 +123,18 @@ def repository(tmp_path_factory):
 def dev(repository, text, *words, status, file="ant/python.py"):
     (repository / "autofn" / "functions" / file).write_text(text)
     done = python("-m", "autofn", "dev", *words, cwd=repository, timeout=400, AUTOFN_NO_EXTENSION="1")
-    assert done.returncode == status, done.stdout + done.stderr
+    assert done.returncode in status, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.measured
 def test_a_turn_says_right_or_wrong_and_faster_or_slower_than_the_last_commit(repository):
-    out = dev(repository, SLOW, "ant", status=1)
+    out = dev(repository, SLOW, "ant", status={1})
     assert "right" in out
     assert "slower +" in out
     assert git(repository, "rev-parse", "HEAD")[:12] in out
-    out = dev(repository, WRONG, "ant", "-w", "tiny", status=1)
+    out = dev(repository, WRONG, "ant", "-w", "tiny", status={1})
     assert "WRONG" in out
     assert "error gradient: ant (python) tiny" in out
 
@@ -142,16 +142,17 @@ def test_a_turn_says_right_or_wrong_and_faster_or_slower_than_the_last_commit(re
 @pytest.mark.slow
 @pytest.mark.measured
 def test_what_compiles_is_checked_where_it_was_edited(repository):
-    out = dev(repository, FUSED + "# A comment.\n", "bee", status=0, file="bee/fused.py")
+    # On a busy machine one look may take the same code for slower.
+    out = dev(repository, FUSED + "# A comment.\n", "bee", status={0, 1}, file="bee/fused.py")
     assert "right" in out
     assert " 0 checks passed" not in out
     assert out.count("code unchanged") == 2, "python in both phases"
-    out = dev(repository, FUSED.replace("2 * x * grad", "3 * x * grad"), "bee", status=1, file="bee/fused.py")
+    out = dev(repository, FUSED.replace("2 * x * grad", "3 * x * grad"), "bee", status={1}, file="bee/fused.py")
     assert "WRONG" in out
     assert "error gradient: bee (fused)" in out
 
 
 @pytest.mark.slow
 def test_what_does_not_exist_is_misuse(repository):
-    assert "there is no Function 'cow'" in dev(repository, PYTHON, "cow", status=2)
-    assert "no revision 'nowhere'" in dev(repository, PYTHON, "ant", "--base", "nowhere", status=2)
+    assert "there is no Function 'cow'" in dev(repository, PYTHON, "cow", status={2})
+    assert "no revision 'nowhere'" in dev(repository, PYTHON, "ant", "--base", "nowhere", status={2})
