@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from asv import runner, util
 from asv.benchmarks import Benchmarks
@@ -51,7 +51,9 @@ def measured_selection(benchmarks: Benchmarks) -> dict[str, list[int] | None]:
         found = {name: _measured(benchmarks[name], cases) for name, cases in chosen.items()}
         nothing = not any(cases is None or cases for cases in found.values())
         if any(chosen.values()) and nothing and measurable()["device"]:
-            _refuse(f"nothing that is selected is measured at profile {profile()} here; AUTOFN_PROFILE names another")
+            raise util.UserError(
+                f"nothing that is selected is measured at profile {profile()} here; AUTOFN_PROFILE names another"
+            )
         benchmarks.measured = found
     measured: dict[str, list[int] | None] = benchmarks.measured
     return measured
@@ -71,7 +73,7 @@ def _measured(benchmark: Mapping[str, Any], places: list[int] | None) -> list[in
     try:
         wanted = measurable()
     except ValueError as error:
-        _refuse(str(error))
+        raise util.UserError(str(error)) from error
     # asv writes the values of an axis as Python would.
     kept = [
         [axis not in wanted or ast.literal_eval(value) in wanted[axis] for value in values]
@@ -79,10 +81,6 @@ def _measured(benchmark: Mapping[str, Any], places: list[int] | None) -> list[in
     ]
     taken = [all(case) for case in itertools.product(*kept)]
     return [place for place in places if taken[place]]
-
-
-def _refuse(reason: str) -> NoReturn:
-    raise util.UserError(reason)
 
 
 Benchmarks.benchmark_selection = property(measured_selection)
@@ -149,9 +147,10 @@ def _say_how_long(root: Path | None) -> None:
     parser.add_argument("--bench", "-b", action="append", default=[])
     functions = selected(parser.parse_known_args(sys.argv[1:])[0].bench, root)
     try:
-        chosen, _ = profile(), measurable()
+        measurable()
     except ValueError as error:
-        _refuse(str(error))
+        raise util.UserError(str(error)) from error
+    chosen = profile()
     minutes = math.ceil(estimate_s(chosen, functions, root=root) / 60)
     log.info(
         f"{len(functions)} Functions at profile {chosen}: about {minutes} min a commit and device on a quiet "

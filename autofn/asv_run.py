@@ -86,9 +86,10 @@ def _estimate_s(effort: Mapping[str, Any], variants: Sequence[str], device_count
     # The baseline is two arms.
     arms = (len(variants) + 1) * effort["servers"]
     budget = len(variants) * len(PHASES) * effort["budget_s"]
+    left = dict.fromkeys(WORKLOADS, 1.0) | ({"large": LEFT} if "phase_s" in effort else {})
     groups = sum(
         arms * ARM_S[workload]
-        + max(budget, arms * effort["rounds"] * ROUND_S[workload] * (LEFT if "phase_s" in effort else 1))
+        + max(budget, arms * effort["rounds"] * ROUND_S[workload] * left[workload])
         + compiled * effort["servers"] * COMPILE_S
         + BUSY_S
         for workload in effort["workloads"]

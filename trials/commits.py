@@ -157,7 +157,7 @@ def _load(path: Path) -> list[Run]:
 
 def _figures(kind: str, runs: list[Run], comparison: Comparison, pairs: Sequence[Pair], replays: int) -> dict[str, Any]:
     pool, longer = (_pool(run[look] for run in runs) for look in ("first", "second"))
-    counted = partial(_counted, planted=f"{FUNCTION} {PHASE} {SLOWER}" if kind == PLANTED else "")
+    counted = partial(counts, planted=planted(kind))
     replayed = [_replayed(comparison, pairs, pool, longer, random.Random(seed)) for seed in range(replays)]
     return {
         "cases": len(pairs),
@@ -216,7 +216,12 @@ def _by_asv(pool: Pool, replays: int) -> Iterator[list[str]]:
         yield found
 
 
-def _counted(reported: Sequence[Sequence[str]], planted: str) -> dict[str, int]:
+def planted(kind: str) -> str:
+    """What a comparison of that kind should report."""
+    return f"{FUNCTION} {PHASE} {SLOWER}" if kind == PLANTED else ""
+
+
+def counts(reported: Sequence[Sequence[str]], planted: str) -> dict[str, int]:
     """found: comparisons that report the planted kernel. false: comparisons that report anything else."""
     return {
         "comparisons": len(reported),

@@ -22,12 +22,13 @@ from typing import Any
 
 from autofn.asv_run import PROFILES
 from autofn.comparing import PHASES
+from autofn.comparing.changes import FASTER, SLOWER
 from autofn.measure import machine
 from autofn.records import write_atomically
 
-from .commits import BASE_TAG, FUNCTION, KINDS, PHASE, PLANTED, ROOT, VARIANT, WORKLOAD, cases, scratch, sides
+from .commits import BASE_TAG, KINDS, ROOT, VARIANT, WORKLOAD, cases, counts, planted, scratch, sides
 
-MARKS = {"+": "slower", "-": "faster"}
+MARKS = {"+": SLOWER, "-": FASTER}
 
 
 def main() -> None:
@@ -76,14 +77,9 @@ def reported(text: str) -> Iterator[str]:
 
 
 def figures(kind: str, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Of the runs: how many found what was planted, how many reported anything else, and their seconds."""
-    planted = f"{FUNCTION} {PHASE} slower" if kind == PLANTED else None
-    return {
-        "comparisons": len(runs),
-        "found": sum(planted in run["reported"] for run in runs),
-        "with_false_alarms": sum(any(word != planted for word in run["reported"]) for run in runs),
-        "seconds_a_run": [run["seconds"] for run in runs],
-    }
+    """Of the runs what is counted of those of `autofn compare`, and their seconds."""
+    counted = counts([run["reported"] for run in runs], planted(kind))
+    return {**counted, "seconds_a_run": [run["seconds"] for run in runs]}
 
 
 if __name__ == "__main__":

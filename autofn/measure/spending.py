@@ -18,11 +18,8 @@ class Spending:
     @contextmanager
     def on(self, what: str) -> Iterator[None]:
         """All that passes inside."""
-        begin = self._clock()
-        try:
+        with self.shared(), self.part(what):
             yield
-        finally:
-            self._add(what, self._clock() - begin)
 
     @contextmanager
     def shared(self) -> Iterator[None]:

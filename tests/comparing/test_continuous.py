@@ -26,5 +26,5 @@ def test_what_the_table_marks_is_read():
 def test_what_is_reported_is_counted(kind, found, false):
     planted = "rms_norm forward slower"
     runs = [{"seconds": 60, "reported": words} for words in ([planted], [planted, "exp forward faster"], [])]
-    counts = {"comparisons": 3, "found": found, "with_false_alarms": false, "seconds_a_run": [60] * 3}
+    counts = {"comparisons": 3, "found": found, "false": false, "seconds_a_run": [60] * 3}
     assert continuous.figures(kind, runs) == counts
